@@ -263,7 +263,7 @@ def table(rows: Sequence[Row]) -> str:
         f"`python -m benches.laws`: {sum(len(row.judged) for row in rows)} models, seed {SEED}; each at 5 to 9 "
         f"numbers of users, with {BLOCKS} runs of {REQUESTS:,} requests at each.\n",
         "- N* = (D + Z)/max(Dᵢ/mᵢ) follows from a model's structure. Error: N* found ÷ N* − 1. Covered: the 95 % interval contains N*.",
-        "- Told: the report says that the levels bracket N*; for the others its interval extends beyond the levels.",
+        "- Numbers: the report says that the levels bracket N*; for the others its interval extends beyond the levels.",
         "- Not bracketed: the report says so; only models whose N* lies outside the levels are counted.",
         "- Bounds broken: levels that exceed a bound, by the runs' own demands and by those found.",
         "- N_break/N*: the median; then how many lie within 25 %.",

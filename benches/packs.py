@@ -13,7 +13,7 @@ from pathlib import Path
 from benches.harness import page
 from svload.api.runs import find_run, judged
 from svload.model.results import Findings
-from svload.report.told.claimed import Claimed, claimed
+from svload.report.wording.claimed import Claimed, claimed
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("docs/example", "studies/*/example", "studies/*/packs")

@@ -60,7 +60,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Told:
+class Numbers:
     """A tool's own account. `bad`: answers of another status, failed or torn requests. `bytes_each`: mean
     bytes of an answer; `bytes_slack`: how far that may be below and above the body's size (heads if it counts
     them, rounding if it rounds). `note`: what a reader should know about the run. `summary`: the engine's own."""
@@ -112,7 +112,7 @@ class Tool:
         """Return variables added to the environment."""
         return {}
 
-    def read(self, job: Job, out: Path) -> Told:
+    def read(self, job: Job, out: Path) -> Numbers:
         """Return its account, from its stdout. Raise Failed if it can't be found."""
         raise NotImplementedError
 
@@ -132,7 +132,7 @@ class Wrk(Tool):
             str(self.program()), "-t1", f"-c{job.connections}", f"-d{job.seconds}s", *self._h(job), *close, job.url,
         ]  # fmt: skip
 
-    def read(self, job: Job, out: Path) -> Told:
+    def read(self, job: Job, out: Path) -> Numbers:
         """`N requests in T, X.XXMB read`: includes heads, and is rounded to two places."""
         text = out.read_text(errors="replace")
         requests, amount, unit = _find(r"(\d+) requests in [^,]+, ([\d.]+)([KMGT]?)B read", text)
@@ -142,7 +142,7 @@ class Wrk(Tool):
             bad += sum(map(int, errors.groups()))
         scale = 1024 ** " KMGT".index(unit or " ")
         each = float(amount) * scale / max(int(requests), 1)
-        return Told(int(requests), bad, each, _head(0.005 * scale / max(int(requests), 1)))
+        return Numbers(int(requests), bad, each, _head(0.005 * scale / max(int(requests), 1)))
 
 
 class Ab(Tool):
@@ -158,7 +158,7 @@ class Ab(Tool):
             *self._h(job), job.url,
         ]  # fmt: skip
 
-    def read(self, job: Job, out: Path) -> Told:
+    def read(self, job: Job, out: Path) -> Numbers:
         """Bodies are counted separately."""
         text = out.read_text(errors="replace")
         requests = int(_find(r"Complete requests:\s+(\d+)", text)[0])
@@ -167,7 +167,7 @@ class Ab(Tool):
         body = int(_find(r"HTML transferred:\s+(\d+)", text)[0])
         # it reads what is in flight at the end, and counts only the bytes
         under_way = job.connections * job.body_bytes / max(requests, 1)
-        return Told(requests, bad, body / max(requests, 1), (1.0, 1.0 + under_way))
+        return Numbers(requests, bad, body / max(requests, 1), (1.0, 1.0 + under_way))
 
 
 class H2load(Tool):
@@ -187,7 +187,7 @@ class H2load(Tool):
             job.url,
         ]  # fmt: skip
 
-    def read(self, job: Job, out: Path) -> Told:
+    def read(self, job: Job, out: Path) -> Numbers:
         """`traffic: … data` counts bodies, in full bytes in the brackets."""
         text = out.read_text(errors="replace")
         done, failed, errored, timeout = _find(
@@ -197,7 +197,7 @@ class H2load(Tool):
         body = int(_find(r"traffic: .* \((\d+)\) data", text)[0])
         under_way = job.at_once * job.body_bytes / max(int(done), 1)
         bad = int(failed) + int(errored) + int(timeout) + sum(map(int, other))
-        return Told(int(done), bad, body / max(int(done), 1), (1.0, 1.0 + under_way))
+        return Numbers(int(done), bad, body / max(int(done), 1), (1.0, 1.0 + under_way))
 
 
 class Fortio(Tool):
@@ -216,13 +216,13 @@ class Fortio(Tool):
             "-json", "-", *ca, *keep, *self._h(job), job.url,
         ]  # fmt: skip
 
-    def read(self, job: Job, out: Path) -> Told:
+    def read(self, job: Job, out: Path) -> Numbers:
         """`Sizes` includes heads, `HeaderSizes` are heads only."""
         found = _json(out)
         codes = {code: int(count) for code, count in found["RetCodes"].items()}
         requests = sum(codes.values())
         body = found["Sizes"]["Sum"] - found["HeaderSizes"]["Sum"]
-        return Told(requests, requests - codes.get("200", 0), body / max(found["Sizes"]["Count"], 1))
+        return Numbers(requests, requests - codes.get("200", 0), body / max(found["Sizes"]["Count"], 1))
 
 
 class Oha(Tool):
@@ -241,7 +241,7 @@ class Oha(Tool):
             "-z", f"{job.seconds}s", *pace, *ca, *keep, *self._h(job), job.url,
         ]  # fmt: skip
 
-    def read(self, job: Job, out: Path) -> Told:
+    def read(self, job: Job, out: Path) -> Numbers:
         """Requests cut off by its own end are errors named `aborted due to deadline`, not failures."""
         found = _json(out)
         codes = {code: int(count) for code, count in found["statusCodeDistribution"].items()}
@@ -249,7 +249,7 @@ class Oha(Tool):
         errors = {name: int(count) for name, count in found["errorDistribution"].items()}
         bad = sum(count for name, count in errors.items() if "deadline" not in name)
         each = found["summary"]["totalData"] / max(requests, 1)
-        return Told(requests, requests - codes.get("200", 0) + bad, each)
+        return Numbers(requests, requests - codes.get("200", 0) + bad, each)
 
 
 class Svload(Tool):
@@ -277,7 +277,7 @@ class Svload(Tool):
         """Return where `benches` is found."""
         return {"PYTHONPATH": str(Path(__file__).parents[1])}
 
-    def read(self, job: Job, out: Path) -> Told:
+    def read(self, job: Job, out: Path) -> Numbers:
         """Both identities of docs/method.md §1 are checked too."""
         summary = _json(out)
         (group,) = summary["groups"]
@@ -288,7 +288,7 @@ class Svload(Tool):
         ):
             raise Failed(f"an identity is broken: {group}")
         spun_us = sum(thread["spin_ns"] for thread in summary["threads"]) / max(begun, 1) / 1e3
-        return Told(
+        return Numbers(
             begun,
             begun - group["ok"] + group["dropped"],
             group["body_bytes"] / max(begun, 1),
@@ -343,11 +343,11 @@ class SvloadCommand(Tool):
         """The bench holds the machine's lock already."""
         return {"SVLOAD_LOCK": "/dev/shm/svload-bench.lock"}
 
-    def read(self, job: Job, out: Path) -> Told:
+    def read(self, job: Job, out: Path) -> Numbers:
         found = _json(out)
         requests = found["requests"]
         head = _head(0.0)
-        return Told(requests, requests - found["ok"], found["bytes_received"] / max(requests, 1), head)
+        return Numbers(requests, requests - found["ok"], found["bytes_received"] / max(requests, 1), head)
 
 
 class Floor(Tool):
@@ -373,11 +373,11 @@ class Floor(Tool):
             str(self._program), str(job.port), job.path, str(job.connections), str(job.seconds), kind, header,
         ]  # fmt: skip
 
-    def read(self, job: Job, out: Path) -> Told:
+    def read(self, job: Job, out: Path) -> Numbers:
         found = _json(out)
         requests = found["requests"]
         under_way = job.connections * job.body_bytes / max(requests, 1)
-        return Told(requests, found["bad"], found["body_bytes"] / max(requests, 1), (1.0, 1.0 + under_way))
+        return Numbers(requests, found["bad"], found["body_bytes"] / max(requests, 1), (1.0, 1.0 + under_way))
 
 
 class FloorRing(Floor):

@@ -11,7 +11,7 @@ from typing import Any
 
 from benches.figures import Ratio, Run, Slope, best_of, paired_ratio, slope
 from benches.measure import Cost, Failed, run
-from benches.peers import Job, Svload, SvloadThinking, Told, Tool
+from benches.peers import Job, Numbers, Svload, SvloadThinking, Tool
 from benches.servers import Recorder, Server
 
 CONNECTIONS = 64
@@ -233,7 +233,7 @@ class Bench:
         self.order.shuffle(turns)
         return [(tool, span) for tool, mine in turns for span in mine]
 
-    def run(self, tool: Tool, job: Job, server: Server) -> tuple[Cost, Told]:
+    def run(self, tool: Tool, job: Job, server: Server) -> tuple[Cost, Numbers]:
         """Run a tool to its end. Raise Failed if an answer was bad."""
         out = self.folder / f"{tool.name.split()[0]}.out"
         cost = run(tool.command(job), out, job.seconds * 2 + 60.0, server.pids, tool.environment())
@@ -242,7 +242,7 @@ class Bench:
             raise Failed(f"{tool.name}: {told.bad} of {told.requests} were not a whole answer of status 200")
         return cost, told
 
-    def counted(self, tool: Tool, job: Job, server: Server) -> tuple[Run, Cost, Told]:
+    def counted(self, tool: Tool, job: Job, server: Server) -> tuple[Run, Cost, Numbers]:
         """Run a tool with a server that counts requests. Raise Failed if the tool counts others."""
         before = server.requests()
         cost, told = self.run(tool, job, server)

@@ -24,7 +24,7 @@ from svload.analysis.judge import judge_run
 from svload.analysis.runs import NOT_INTERLEAVED, compare_runs
 from svload.model.results import Belief, CheckResult, Claim, Estimate, Grade, Harm, TrialResult
 from svload.model.study import Comparison, Lock, Measure
-from svload.report.told.claimed import rules_out
+from svload.report.wording.claimed import rules_out
 
 
 def lock_with(lock: Lock, replicates: int, *comparisons: Comparison, **measure: Any) -> Lock:

@@ -21,8 +21,8 @@ from svload.model.facts import Death, GroupFact, ServiceFacts, Setting
 from svload.model.request_errors import ERRORS
 from svload.model.results import Belief, Estimate, ServerState, ThresholdResult
 from svload.report.files.junit import junit_xml
-from svload.report.told.answer import answer, headline
-from svload.report.told.ending import criteria_ending
+from svload.report.wording.answer import answer, headline
+from svload.report.wording.ending import criteria_ending
 from svload.store import TrialData
 
 KILLED = Death(

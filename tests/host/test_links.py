@@ -17,7 +17,7 @@ from tests.servers import wait_until
 
 from svload.host import Agent, start_agent
 from svload.host.machine import fabric, linux
-from svload.host.machine.delay_line import change_delay, read_told, write_told
+from svload.host.machine.delay_line import change_delay, read_line_state, write_line_state
 from svload.host.machine.qdiscs import qdiscs
 from svload.lab.kit import KitOptions
 from svload.lab.links import ServiceLinks
@@ -151,7 +151,7 @@ def test_a_latency_is_in_effect_and_told(linked: Agent, tmp_path: Path) -> None:
     with linked.joined():
         client = socket.create_connection((address, 7), timeout=HANG_S)
     assert fact.delay_line is not None
-    told = read_told(fact.delay_line)
+    told = read_line_state(fact.delay_line)
     assert told.packets >= 2
     assert told.dropped == 0
     assert told.late_ns > 0
@@ -197,10 +197,10 @@ def _network_of(pid: int) -> int | None:
 
 @pytest.mark.pure
 def test_what_a_delay_line_tells(tmp_path: Path) -> None:
-    write_told(tmp_path / "told", 5)
-    assert read_told(tmp_path / "told") == (5, 0, 0, 0, 0, 0, 0, 0)
-    change_delay(tmp_path / "told", 7)
-    assert read_told(tmp_path / "told") == (7, 0, 0, 0, 0, 0, 0, 0)
+    write_line_state(tmp_path / "state", 5)
+    assert read_line_state(tmp_path / "state") == (5, 0, 0, 0, 0, 0, 0, 0)
+    change_delay(tmp_path / "state", 7)
+    assert read_line_state(tmp_path / "state") == (7, 0, 0, 0, 0, 0, 0, 0)
 
 
 @pytest.mark.pure

@@ -29,7 +29,7 @@ from svload.report.charts.rows import strip_axis, strip_scale
 from svload.report.charts.tail import TailLine, TailMark, tail_chart
 from svload.report.charts.timeline import Line, Panel, median_series, timeline
 from svload.report.data.digest import Curve, Series, merged_curve
-from svload.report.told.numbers import number_of
+from svload.report.wording.numbers import number_of
 
 
 @pytest.mark.parametrize(("low", "high"), [(0, 1), (0.03, 0.9), (-5, 17), (1e-6, 2e-6), (0, 95e6)])

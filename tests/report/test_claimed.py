@@ -13,12 +13,12 @@ from svload import api, study
 from svload.model.results import Claim, Estimate, Findings, Gate
 from svload.report.data.gather import gather
 from svload.report.page.view import render_page
-from svload.report.told.answer import MOST_SENTENCES, answer, faster_sentence, in_words, nothing_line
-from svload.report.told.claimed import LONGEST_WORDS, MARKS, claimed, details
-from svload.report.told.doubts import doubts, summary
-from svload.report.told.ending import quieter_line
-from svload.report.told.spelling import cause, change_interval, change_words, metric_words
-from svload.report.told.traffic import describe_run
+from svload.report.wording.answer import MOST_SENTENCES, answer, faster_sentence, in_words, nothing_line
+from svload.report.wording.claimed import LONGEST_WORDS, MARKS, claimed, details
+from svload.report.wording.doubts import doubts, summary
+from svload.report.wording.ending import quieter_line
+from svload.report.wording.spelling import cause, change_interval, change_words, metric_words
+from svload.report.wording.traffic import describe_run
 
 Reporter = Callable[[str], Any]
 

@@ -18,8 +18,8 @@ from svload.report.data.gather import gather
 from svload.report.files.markdown import summary_markdown
 from svload.report.page.view import render_page
 from svload.report.terminal.tables import show_findings
-from svload.report.told.answer import answer, headline
-from svload.report.told.criteria import (
+from svload.report.wording.answer import answer, headline
+from svload.report.wording.criteria import (
     criterion_words,
     failed,
     kept,
@@ -27,10 +27,10 @@ from svload.report.told.criteria import (
     measured_words,
     open_or_failed,
 )
-from svload.report.told.doubts import no_times_line
-from svload.report.told.ending import ending, exit_line
-from svload.report.told.numbers import Told
-from svload.report.told.spelling import dimension_of, full_metric, metric_label, metric_words, split_metric
+from svload.report.wording.doubts import no_times_line
+from svload.report.wording.ending import ending, exit_line
+from svload.report.wording.numbers import Numbers
+from svload.report.wording.spelling import dimension_of, full_metric, metric_label, metric_words, split_metric
 
 Reporter = Callable[[str], Any]
 THAT = "probe.success_rate >= 99 %"
@@ -94,7 +94,7 @@ def test_what_the_server_s_state_fails_says_so_beside_a_value_within_the_limit(r
     for one, told in ((by_value, "100 %"), (by_state, "100 %, OVERLOADED")):
         (line,) = failed(evolve(findings, thresholds=(one,)))
         assert line.text == f"probe.success_rate ≥ 99 %: failed in TC0 ({told})"
-        assert measured_words(Told(findings), one) == told
+        assert measured_words(Numbers(findings), one) == told
     both = (by_state, evolve(by_state, case="TC1", measured=0.995))
     (line,) = failed(evolve(findings, thresholds=both))
     assert line.measured == "99.5 % to 100 %, OVERLOADED"

@@ -21,7 +21,7 @@ from svload.model.load_curve import LimitState as Bracket
 from svload.model.load_curve import LoadCurve, LoadLimit, LoadPoint
 from svload.report.page.overall import AtLimit, at_limit, limiting
 from svload.report.terminal.why import show_why
-from svload.report.told.evidence import evidence_lines, gave_way, limit_lines
+from svload.report.wording.evidence import evidence_lines, gave_way, limit_lines
 
 USE = LimitUse(service="cache", monitor="listeners", name="accept queue", resource="accept queue", entity="8080", used=79.4, limit=128, share=0.62, peak_share=1.01, full=0.2, state="reached", first_s=2.1)  # fmt: skip
 CLEAR = evolve(USE, name="descriptors", entity="", state="clear", first_s=None, share=0.1, peak_share=0.2)

@@ -15,7 +15,7 @@ from svload.report.charts.loads import levels_chart
 from svload.report.data.gather import gather
 from svload.report.figures.kinds import WIDTHS_PT
 from svload.report.figures.write import found_figures, write_figures
-from svload.report.told.curve_rows import limit_rows, lines_of
+from svload.report.wording.curve_rows import limit_rows, lines_of
 
 pytestmark = pytest.mark.look
 
@@ -52,9 +52,9 @@ def test_what_is_not_bracketed_is_dashed_and_said(curve: LoadCurve) -> None:
     outside = evolve(curve, limits=(star,))
     assert 'class="c1 main"' in levels_chart(curve, "t")
     assert 'class="c1 main"' not in levels_chart(outside, "t")
-    assert "not bracketed" in limit_rows(outside)[0].told
+    assert "not bracketed" in limit_rows(outside)[0].state
     none = LoadLimit(name="N*", value=None, state="none", reason="nobody knows")
-    assert limit_rows(evolve(curve, limits=(none,)))[0].told == "nobody knows"
+    assert limit_rows(evolve(curve, limits=(none,)))[0].state == "nobody knows"
 
 
 def test_bounds_are_drawn_as_they_are_and_left_out_where_none_is_known(curve: LoadCurve) -> None:

@@ -13,7 +13,7 @@ from tests.evolve import evolve
 
 from svload.report.files.junit import junit_xml
 from svload.report.files.markdown import plain, summary_markdown
-from svload.report.told.answer import headline
+from svload.report.wording.answer import headline
 
 Reporter = Callable[[str], Any]
 STEP_BYTES_MAX = 1 << 20  # what GitHub takes of a step

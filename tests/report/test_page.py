@@ -27,7 +27,7 @@ from svload.report.page.data import Anchors, Table, csv_text, packed
 from svload.report.page.detail import LARGEST_BYTES
 from svload.report.page.matrix import shadings
 from svload.report.page.view import render_page
-from svload.report.told.numbers import Told
+from svload.report.wording.numbers import Numbers
 
 Reporter = Callable[[str], Any]
 
@@ -257,9 +257,9 @@ def test_where_a_percentile_is_missing_the_count_and_once_the_rule_are_told(repo
 
 
 def test_the_matrix_says_which_cases_a_metric_does_not_compare(reported: Reporter) -> None:
-    p50 = {one.key: one for one in shadings(Told(reported("plain").findings))}["probe.response.p50"]
+    p50 = {one.key: one for one in shadings(Numbers(reported("plain").findings))}["probe.response.p50"]
     assert (p50.choice, p50.note) == (p50.label, "")
-    success = {one.key: one for one in shadings(Told(reported("mixed").findings))}["probe.success_rate"]
+    success = {one.key: one for one in shadings(Numbers(reported("mixed").findings))}["probe.success_rate"]
     assert success.choice == "probe: success rate (in 6 of 7 cases)"
     assert (
         "no number that counts in 1 of 7 cases: those bear no colour, and the colours compare only the others"

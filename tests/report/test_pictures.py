@@ -18,7 +18,7 @@ from svload.report.data.digest import _wide_enough
 from svload.report.data.gather import gather
 from svload.report.page.overall import usage_charts
 from svload.report.page.view import render_page
-from svload.report.told.numbers import number_of
+from svload.report.wording.numbers import number_of
 
 Reporter = Callable[[str], Any]
 

@@ -20,8 +20,8 @@ from svload.report.figures.write import found_figures, write_figures
 from svload.report.files.junit import junit_xml
 from svload.report.files.markdown import summary_markdown
 from svload.report.terminal.tables import show_findings
-from svload.report.told.answer import answer, headline
-from svload.report.told.search_rows import level_rows, limit_words, search_title, step_rows
+from svload.report.wording.answer import answer, headline
+from svload.report.wording.search_rows import level_rows, limit_words, search_title, step_rows
 
 Reporter = Callable[[str], Any]
 

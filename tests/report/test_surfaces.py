@@ -26,9 +26,9 @@ from svload.report.sheets.workbook import write_workbook
 from svload.report.terminal.live import PlainView
 from svload.report.terminal.tables import show_findings
 from svload.report.terminal.why import show_why
-from svload.report.told.answer import answer, headline, leading_failures
-from svload.report.told.ending import quieter_line
-from svload.report.told.spelling import cause
+from svload.report.wording.answer import answer, headline, leading_failures
+from svload.report.wording.ending import quieter_line
+from svload.report.wording.spelling import cause
 
 Reporter = Callable[[str], Any]
 _NAMED = re.compile(

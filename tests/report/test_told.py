@@ -27,9 +27,9 @@ from svload.report.page.view import render_page
 from svload.report.sheets.book import clean, heading
 from svload.report.sheets.summary import metric_keys
 from svload.report.sheets.workbook import write_workbook
-from svload.report.told.answer import answer
-from svload.report.told.numbers import Number, Told, number_of, too_few_rule
-from svload.report.told.spelling import full_metric, outcome_words, show_ratio
+from svload.report.wording.answer import answer
+from svload.report.wording.numbers import Number, Numbers, number_of, too_few_rule
+from svload.report.wording.spelling import full_metric, outcome_words, show_ratio
 
 pytestmark = pytest.mark.slow
 
@@ -101,7 +101,7 @@ def test_a_refused_number_without_a_value_shows_what_was_measured() -> None:
 
 def test_a_case_s_number_counts_the_trials_that_carry_it(reported: Reporter) -> None:
     findings = doubted(reported("plain").findings, {"TC0.r1": {TAIL: "REFUSED"}, "TC1.r1": {MEDIAN: "WEAK"}})
-    told = Told(findings)
+    told = Numbers(findings)
     first, second = findings.cases[:2]
     assert told.of_case(first, MEDIAN).counted == "3/3"
     assert told.of_case(first, TAIL).counted == "2/3"
@@ -248,7 +248,7 @@ def _same_in_page_and_workbook(gathered: Gathered, folder: Path) -> int:
 
 
 def _same_overview(gathered: Gathered, ran: list[CaseResult], shown: list[list[str]], book: Workbook) -> int:
-    told = gathered.told
+    told = gathered.numbers
     summary = {row["case"]: row for row in _sheet(book, "Summary", 2)}
     for case, cells in zip(ran, shown, strict=True):
         numbers = [told.of_case(case, f"{told.group}.{metric}") for metric in OVERVIEW]
@@ -263,7 +263,7 @@ def _same_overview(gathered: Gathered, ran: list[CaseResult], shown: list[list[s
 
 def _same_trials(gathered: Gathered, ran: list[CaseResult], articles: list[str], book: Workbook) -> int:
     """The trials' own numbers: on the page those of the main group, in the workbook those of all groups and services."""
-    told, compared = gathered.told, 0
+    told, compared = gathered.numbers, 0
     sheet = {row["trial"]: row for row in _sheet(book, "Trials", 2)}
     for case, article in zip(ran, articles, strict=True):
         for trial, cells in zip(told.trials(case), _Page.rows(article, "trials"), strict=True):
@@ -279,7 +279,7 @@ def _same_trials(gathered: Gathered, ran: list[CaseResult], articles: list[str],
 
 def _same_groups(gathered: Gathered, ran: list[CaseResult], articles: list[str], book: Workbook) -> int:
     """Each case's numbers of every group and step: the tables of its section, and the sheet of cases."""
-    told, compared = gathered.told, 0
+    told, compared = gathered.numbers, 0
     sheet = {row["case"]: row for row in _sheet(book, "Cases", 2)}
     for case, article in zip(ran, articles, strict=True):
         if not told.trials(case):
@@ -335,7 +335,7 @@ def _same_claims(gathered: Gathered, page: _Page, book: Workbook) -> int:
 
 def _same_pairs(gathered: Gathered, book: Workbook) -> int:
     """A ratio of two cases is a number where both have one that counts."""
-    told, compared = gathered.told, 0
+    told, compared = gathered.numbers, 0
     cases = {clean(case.case): case for case in gathered.findings.cases}
     for comparison in gathered.lock.comparisons:
         key = full_metric(gathered.findings, comparison.metric)
@@ -364,7 +364,7 @@ def test_so_they_do_where_single_numbers_are_doubted(reported: Reporter, tmp_pat
         **{f"TC2.r{n}": {MEDIAN: "REFUSED"} for n in (1, 2, 3)},
     }
     findings = doubted(found.findings, grades)
-    assert Told(findings).of_case(findings.cases[2], MEDIAN).counted == "0/3"
+    assert Numbers(findings).of_case(findings.cases[2], MEDIAN).counted == "0/3"
     assert _same_in_page_and_workbook(gather(found.run, findings), tmp_path) > 400
 
 

@@ -24,7 +24,7 @@ from svload.model.results import Estimate, Outage, TrialResult
 from svload.model.study import Lock
 from svload.model.units import parse_quantity
 from svload.report.terminal.live import search_line
-from svload.report.told.search_rows import search_outcome
+from svload.report.wording.search_rows import search_outcome
 from svload.run.policies.base import Sealed, Verdicts
 from svload.run.policies.capacity import capacity, first_batch, so_far
 from svload.store import RunDir, unfinished_runs

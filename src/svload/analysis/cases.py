@@ -194,13 +194,13 @@ def _null(found: Sequence[Estimate | None], values: int) -> Estimate:
     beyond = [one for one in lacking if one and one.why == "time-out"]
     if 2 * len(beyond) > len(found):
         reason = Counter(one.reason for one in beyond).most_common(1)[0][0]
-        told = f"{TIMED_OUT} in {len(beyond)} of {len(found)} runs: {reason}"
-        return Estimate(value=None, n=values, reason=told, why="time-out")
+        text = f"{TIMED_OUT} in {len(beyond)} of {len(found)} runs: {reason}"
+        return Estimate(value=None, n=values, reason=text, why="time-out")
     never = [one for one in lacking if one and one.why == "not recovered"]
     if 2 * len(never) > len(found):
         low = min((one.low for one in never if one.low is not None), default=None)
-        told = f"not back in {len(never)} of {len(found)} runs: {never[0].reason}"
-        return Estimate(value=None, low=low, n=values, reason=told, why="not recovered")
+        text = f"not back in {len(never)} of {len(found)} runs: {never[0].reason}"
+        return Estimate(value=None, low=low, n=values, reason=text, why="not recovered")
     alike = len(codes) == 1 and (codes == {"too few"} or not values)
     return Estimate(
         value=None,
@@ -304,19 +304,19 @@ def _threshold(
         known = f"it is {show(criterion.ref, value)}{_ends(criterion.ref, within, estimate)}{margin}"
     if overloaded:
         result: Outcome = "failed"
-        told = f"failed (the server is OVERLOADED, which fails any limit; {known})"
+        reason = f"failed (the server is OVERLOADED, which fails any limit; {known})"
     elif held is not None:
         result = "passed" if held else "failed"
-        told = f"{'holds' if held else 'failed'} ({known})"
+        reason = f"{'holds' if held else 'failed'} ({known})"
     elif is_broken(estimate):
-        result, told = "refused", f"is undecided: this number is unreliable ({estimate.reason or known})"
+        result, reason = "refused", f"is undecided: this number is unreliable ({estimate.reason or known})"
     elif value is not None and within is not None and estimate.why == "grows":
-        result, told = "open", f"is undecided: {known}, and in some trials it {estimate.reason}"
+        result, reason = "open", f"is undecided: {known}, and in some trials it {estimate.reason}"
     elif value is not None and within is not None:
         result = "open"
-        told = f"is undecided: {known}, so the limit lies within its range; {_decides(criterion, estimate, value, within, case)}"
+        reason = f"is undecided: {known}, so the limit lies within its range; {_decides(criterion, estimate, value, within, case)}"
     else:
-        result, told = "no value", f"has no value ({estimate.reason})"
+        result, reason = "no value", f"has no value ({estimate.reason})"
     levels = (
         (LevelOutcome(group=criterion.ref.owner, level=criterion.level, outcome=result, measured=value),)
         if criterion.level
@@ -327,8 +327,8 @@ def _threshold(
         that=text,
         outcome=result,
         measured=value,
-        sentence=f"{case.case}: {text} {told}.",
-        told=f"{told}.",
+        sentence=f"{case.case}: {text} {reason}.",
+        told=f"{reason}.",
         overloaded=overloaded,
         levels=levels,
     )
@@ -342,8 +342,8 @@ def _at_level(criterion: Criterion, trials: Sequence[TrialResult]) -> tuple[dict
         for trial in trials
     ]
     if not any(of_trials):
-        name, told = str(criterion.ref), f"no trial reached {criterion.level}"
-        return {name: Estimate(value=None, reason=told, why="not measured")}, "UNKNOWN"
+        name, reason = str(criterion.ref), f"no trial reached {criterion.level}"
+        return {name: Estimate(value=None, reason=reason, why="not measured")}, "UNKNOWN"
     found = [metrics for mine in of_trials for metrics in (mine or [{}])]
     growing = sum(find(criterion.ref, one).why == "grows" for one in found)
     return over_runs(found), "OVERLOADED" if 2 * growing > len(found) else "UNKNOWN"

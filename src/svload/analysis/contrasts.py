@@ -90,8 +90,8 @@ def _contrasts(lock: Lock, comparison: Comparison) -> Iterable[Contrast]:
         first, *others = [level.name for level in by.levels]
         for other in others:
             cells = _quadruples(lock, pairs, by, first, other)
-            told = f"{name}, {by.name} {other} against {first}"
-            yield from _named(told, comparison, treatment, cells, hard, (other, first))
+            text = f"{name}, {by.name} {other} against {first}"
+            yield from _named(text, comparison, treatment, cells, hard, (other, first))
 
 
 def _named(
@@ -397,4 +397,4 @@ def _changed(before: CaseConfig, after: CaseConfig) -> Iterator[str]:
             for key in options[0].keys() | options[1].keys()
             if options[0].get(key) != options[1].get(key)
         )
-    yield from (told for part, told in _PARTS.items() if getattr(before, part) != getattr(after, part))
+    yield from (text for part, text in _PARTS.items() if getattr(before, part) != getattr(after, part))

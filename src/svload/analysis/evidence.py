@@ -313,8 +313,8 @@ def declared_clauses(evidence: Evidence) -> Iterator[str]:
 def owner(name: str, service: str, entity: str) -> str:
     """Return `accept queue of cache (8080)`, `cache`, `the machine (eth0)`."""
     whose = service or "the machine"
-    told = f"{name} of {whose}" if name else whose
-    return f"{told} ({entity})" if entity else told
+    text = f"{name} of {whose}" if name else whose
+    return f"{text} ({entity})" if entity else text
 
 
 GROUPS = "quota"

@@ -110,8 +110,8 @@ def _spread(
     if len(ratios) < 2:
         return ""
     least, most = (pick(ratios, key=ratios.__getitem__) for pick in (min, max))
-    told = (f"{ratios[pair]:.3g} × ({pair[1]} against {pair[0]})" for pair in (least, most))
-    return f", from {' to '.join(told)}"
+    texts = (f"{ratios[pair]:.3g} × ({pair[1]} against {pair[0]})" for pair in (least, most))
+    return f", from {' to '.join(texts)}"
 
 
 def told_of_success(baseline: str, treatment: str, success: tuple[float | None, float | None]) -> list[str]:

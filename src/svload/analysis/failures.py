@@ -200,5 +200,5 @@ def _asked(request: Request) -> list[tuple[int, int]]:
 def _expected_words(requests: Iterable[Request]) -> str:
     """Return `200` or `200 to 399`: what a status check asks for, else what the request expects."""
     ranges = [one for request in requests for one in (_asked(request) or request.expect_status)]
-    told = (str(low) if low == high else f"{low} to {high}" for low, high in ranges)
-    return " or ".join(dict.fromkeys(told))
+    texts = (str(low) if low == high else f"{low} to {high}" for low, high in ranges)
+    return " or ".join(dict.fromkeys(texts))

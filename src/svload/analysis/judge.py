@@ -97,7 +97,7 @@ def judge_trial(
         groups, metrics, cut, owners, ranges, before, reached, _compared_reuse(lock), programs or {}
     )
     checks = tuple(_checked(trial, whole, config, context))
-    state, told = server_state(context, checks, limited, trial.lab.deaths)
+    state, reasons = server_state(context, checks, limited, trial.lab.deaths)
     if state == "OVERLOADED":
         metrics = _growing(metrics, overloaded_groups(context))
     beliefs = Beliefs(checks)
@@ -108,7 +108,7 @@ def judge_trial(
         case=trial.summary.case,
         replicate=replicate,
         block=block,
-        verdict=_verdict(trial.summary.trial, checks, state, told, _grades(asked, metrics, beliefs)),
+        verdict=_verdict(trial.summary.trial, checks, state, reasons, _grades(asked, metrics, beliefs)),
         metrics=metrics,
         cut_ns=cut.cut_ns,
         deaths=tuple(death.sentence for death in trial.lab.deaths),
@@ -364,7 +364,7 @@ def _grades(
 
 
 def _verdict(
-    trial: str, checks: Sequence[CheckResult], state: Any, told: Sequence[str], grades: Mapping[str, Grade]
+    trial: str, checks: Sequence[CheckResult], state: Any, reasons: Sequence[str], grades: Mapping[str, Grade]
 ) -> Verdict:
     """Give the trial the grade of the numbers asked for; its reasons are the checks that doubt these."""
     doubts = [(worst(*(check.on(name) for name in grades)), check) for check in checks]
@@ -373,7 +373,7 @@ def _verdict(
         trial=trial,
         instrument=worst(*grades.values()),
         server=state,
-        reasons=(*(check.sentence for _, check in wrong), *told),
+        reasons=(*(check.sentence for _, check in wrong), *reasons),
         checks=tuple(checks),
         remedy=next((check.remedy for _, check in wrong if check.remedy), ""),
     )
@@ -426,8 +426,8 @@ class Beliefs:
         self._of_kind = {timing: self._told(timing) for timing in (False, True)}
 
     def _told(self, timing: bool) -> tuple[list[Said], Belief | None]:
-        said = [one for one in self._kinds if timing or one[1].number == "all"]
-        return said, united(said)
+        chosen = [one for one in self._kinds if timing or one[1].number == "all"]
+        return chosen, united(chosen)
 
     def of(self, number: str) -> Belief | None:
         """Return the belief for one number by its full name; None where no check doubts or bounds it."""
@@ -445,19 +445,21 @@ class Beliefs:
         }
 
 
-def united(said: Sequence[Said]) -> Belief | None:
+def united(beliefs: Sequence[Said]) -> Belief | None:
     """Combine the conclusions of several checks about one number: add their ranges, and grade the sum. A
     REFUSED number has no range; one with a doubt of unknown size has the widest."""
-    if not said:
+    if not beliefs:
         return None
-    ranked = sorted((one for one in said if one[1].grade != "VALID"), key=lambda one: _ORDER[one[1].grade])
+    ranked = sorted((one for one in beliefs if one[1].grade != "VALID"), key=lambda one: _ORDER[one[1].grade])
     doubts = tuple(dict.fromkeys(check.check for check, _ in ranked))
     if ranked and ranked[0][1].grade == "REFUSED":
         return Belief(grade="REFUSED", below=None, above=None, doubts=doubts)
     below, above = (
         min(sum(widest if one is None else one for one in side), widest)
         for side, widest in zip(
-            ([harm.below for _, harm in said], [harm.above for _, harm in said]), limits.WIDEST, strict=True
+            ([harm.below for _, harm in beliefs], [harm.above for _, harm in beliefs]),
+            limits.WIDEST,
+            strict=True,
         )
     )
     wide = max(below, above) > limits.OFF
@@ -465,7 +467,7 @@ def united(said: Sequence[Said]) -> Belief | None:
         grade="WEAK" if wide else "VALID",
         below=below,
         above=above,
-        doubts=doubts or (tuple(dict.fromkeys(check.check for check, _ in said)) if wide else ()),
+        doubts=doubts or (tuple(dict.fromkeys(check.check for check, _ in beliefs)) if wide else ()),
     )
 
 

@@ -29,17 +29,17 @@ class Look:
 
 def disturbances(look: Look) -> tuple[str, ...]:
     """Return what would make trials WEAK or REFUSED now, one clause each; empty on a quiet machine."""
-    told = []
+    texts = []
     used = sum(cores for _, cores in look.others)
     busy = used > limits.OTHERS_CPU * look.cores
     if busy:
         named = ", ".join(str(who) for who, _ in look.others[:_NAMED])
-        told.append(f"other processes use {used:.2g} of {look.cores} cores: {named}")
+        texts.append(f"other processes use {used:.2g} of {look.cores} cores: {named}")
     core, stolen = max(look.stolen.items(), key=lambda one: one[1], default=("", 0.0))
     if stolen > limits.STEAL:
-        told.append(f"the hypervisor gives {show_percent(stolen, 2)} of {core} to other guests")
-    if not told and look.waited is not None and look.waited > 5 * limits.RUN_QUEUE:
-        told.append(
+        texts.append(f"the hypervisor gives {show_percent(stolen, 2)} of {core} to other guests")
+    if not texts and look.waited is not None and look.waited > 5 * limits.RUN_QUEUE:
+        texts.append(
             f"processes that can't be seen from here wait for a core {show_percent(look.waited, 2)} of the time"
         )
-    return tuple(told)
+    return tuple(texts)

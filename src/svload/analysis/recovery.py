@@ -97,8 +97,8 @@ def recovery(group: GroupView, faults: Sequence[FaultEvent], number: int) -> Est
         or first // width < limits.RECOVERY_LEVEL_CELLS
         or (end - mine) // width < limits.RECOVERY_CELLS
     ):
-        told = "too few requests before the fault, or after it, to tell its level"
-        return Estimate(value=None, n=due_before, reason=told, why="too few")
+        text = "too few requests before the fault, or after it, to tell its level"
+        return Estimate(value=None, n=due_before, reason=text, why="too few")
     cells = first // width
     before = _cells(group, first - cells * width, cells, width)
     after = _cells(group, mine, (end - mine) // width, width)

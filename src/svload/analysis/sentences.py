@@ -95,12 +95,12 @@ def _faults(cases: Sequence[CaseResult], trials: Sequence[TrialResult]) -> Itera
         if not mine:
             continue
         first = [one for one in mine[0].faults if one.begun_s is not None]
-        told = ", ".join(f"{one.what} at {show_duration(one.planned_s)}" for one in first)
+        text = ", ".join(f"{one.what} at {show_duration(one.planned_s)}" for one in first)
         groups = dict.fromkeys(name for trial in mine for one in trial.faults for name in one.recovery)
         back = "; ".join(_back(name, mine) for name in groups)
         yield Finding(
             kind="fault",
-            sentence=f"In {case.case}, planned by the study: {told or 'no fault was reached'}."
+            sentence=f"In {case.case}, planned by the study: {text or 'no fault was reached'}."
             + (f" {back}." if back else ""),
             evidence=tuple(f"trials/{trial.trial}" for trial in mine),
             certainty="measured",
@@ -133,10 +133,10 @@ def _gone(cases: Sequence[CaseResult], trials: Sequence[TrialResult]) -> Iterato
         hit = [trial for trial in mine if trial.outages]
         if hit:
             where = f"In {len(hit)} of {len(mine)} trials of {case.case}: " if len(mine) > 1 else ""
-            told = " ".join(one.sentence for one in hit[0].outages)
+            text = " ".join(one.sentence for one in hit[0].outages)
             yield Finding(
                 kind="gone",
-                sentence=f"{where}{told}" if where else f"{told[:1].upper()}{told[1:]}",
+                sentence=f"{where}{text}" if where else f"{text[:1].upper()}{text[1:]}",
                 evidence=tuple(f"trials/{trial.trial}" for trial in hit),
                 certainty="counted",
             )
@@ -208,7 +208,7 @@ def _with_ranges(alike: Sequence[str]) -> str:
 def _signs(case: CaseResult, trials: Sequence[TrialResult], curves: Sequence[LoadCurve]) -> Sequence[str]:
     """Return the signs of saturation: limits and counters of the servers, waiting for slots, throughput that
     does not grow with load; else what a trial reports about its server."""
-    found = [what_failed(one) for one in first_to_fail(case.evidence)][:_MOST_TOLD]
+    found = [what_failed(one) for one in first_to_fail(case.evidence)][:_MOST_REPORTED]
     found += [clause for trial in trials[:1] if not found for clause in quota_clauses(trial.uses)]
     open_groups = [name for name, model in case.load_model.items() if model == "open loop"]
     found += [f"{name}: {WAITS}" for name in open_groups if waits_for_slots(name, case.metrics)]
@@ -218,8 +218,8 @@ def _signs(case: CaseResult, trials: Sequence[TrialResult], curves: Sequence[Loa
     if found or not trials:
         return found or ["the server works at its limit"]
     checks = {check.sentence for check in trials[0].verdict.checks}
-    told = [one.rstrip(".") for one in trials[0].verdict.reasons if one not in checks]
-    return [f"{one[:1].lower()}{one[1:]}" for one in told]
+    texts = [one.rstrip(".") for one in trials[0].verdict.reasons if one not in checks]
+    return [f"{one[:1].lower()}{one[1:]}" for one in texts]
 
 
 def _stays(curve: LoadCurve) -> str:
@@ -235,7 +235,7 @@ def _stays(curve: LoadCurve) -> str:
     )
 
 
-_MOST_TOLD = 3
+_MOST_REPORTED = 3
 """The number of limits and counters named in a sentence, of those that a case reached or moved."""
 
 
@@ -247,14 +247,14 @@ def _gave_way(cases: Sequence[CaseResult]) -> Iterator[Finding]:
         found = first_to_fail(case.evidence) if case.instrument != "REFUSED" else ()
         if found:
             alike.setdefault(tuple(map(what_failed, found)), []).append(case)
-    for told, same in alike.items():
+    for text, same in alike.items():
         first = first_to_fail(same[0].evidence)[0]
         at = f", {show_duration(first.first_s)} into its load" if len(same) == 1 and first.first_s else ""
-        then = f"; then {'; '.join(told[1:_MOST_TOLD])}" if len(told) > 1 else ""
-        more = f"; {len(told) - _MOST_TOLD} more" if len(told) > _MOST_TOLD else ""
+        then = f"; then {'; '.join(text[1:_MOST_REPORTED])}" if len(text) > 1 else ""
+        more = f"; {len(text) - _MOST_REPORTED} more" if len(text) > _MOST_REPORTED else ""
         yield Finding(
             kind="limit",
-            sentence=f"First limit reached in {', '.join(case.case for case in same)}: {told[0]}{at}{then}{more}.",
+            sentence=f"First limit reached in {', '.join(case.case for case in same)}: {text[0]}{at}{then}{more}.",
             evidence=tuple(f"cases/{case.case}" for case in same),
             certainty="measured",
         )

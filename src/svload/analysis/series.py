@@ -203,12 +203,12 @@ def _uncut(groups: Sequence[GroupView]) -> str:
     """Return why nothing is cut where no group seeks a steady state (docs/method.md §1: ramping executors are
     shown over time only)."""
     shapes = {group.shape for group in groups}
-    told = {
+    tables = {
         "ramping": "load in stages is shown over time",
         "finite": "a fixed amount of work is measured whole",
     }
     return (
-        " and ".join(told[shape] for shape in ("ramping", "finite") if shape in shapes)
+        " and ".join(tables[shape] for shape in ("ramping", "finite") if shape in shapes)
         or "there is nothing to cut"
     )
 

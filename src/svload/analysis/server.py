@@ -159,7 +159,7 @@ def saturated_levels(
 ) -> tuple[tuple[CaseResult, ...], list[TrialResult]]:
     """Return cases and trials with what levels show about them: one that is STEADY at a load at which
     throughput is flat while response rises is SATURATED."""
-    told = {
+    texts = {
         point.case: (
             f"{curve.group}: throughput stays at {point.throughput_rps:.4g}/s while {curve.factor} and response time "
             "rise: the server works at its limit."
@@ -171,16 +171,16 @@ def saturated_levels(
 
     def seen(trial: TrialResult) -> TrialResult:
         verdict = trial.verdict
-        if trial.case not in told or verdict.server != "STEADY":
+        if trial.case not in texts or verdict.server != "STEADY":
             return trial
         found = verdict.model_copy(
-            update={"server": "SATURATED", "reasons": (*verdict.reasons, told[trial.case])}
+            update={"server": "SATURATED", "reasons": (*verdict.reasons, texts[trial.case])}
         )
         return trial.model_copy(update={"verdict": found})
 
     changed = tuple(
         case.model_copy(update={"server": "SATURATED"})
-        if case.case in told and case.server == "STEADY"
+        if case.case in texts and case.server == "STEADY"
         else case
         for case in cases
     )

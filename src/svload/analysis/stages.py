@@ -45,13 +45,13 @@ def stage_findings(cases: Sequence[CaseResult], trials: Sequence[TrialResult]) -
             if p95 is not None and p95.value is not None:
                 levels.setdefault((one.group, one.label), []).append(p95.value)
         if levels:
-            told = "; ".join(
+            text = "; ".join(
                 f"{group} at {label} {show_duration(median(values))}"
                 for (group, label), values in levels.items()
             )
             yield Finding(
                 kind="level",
-                sentence=f"Response p95 by level in {case.case}: {told}.",
+                sentence=f"Response p95 by level in {case.case}: {text}.",
                 evidence=tuple(f"trials/{trial.trial}" for trial in mine),
                 certainty="measured",
             )

@@ -56,14 +56,14 @@ def unreached_limits(
                     demand_s * most_rps / quota.cores,
                     quota.cores,
                 )
-    told = [_known(who, name, cases) for (who, name), cases in used.items()]
-    told += [
+    texts = [_known(who, name, cases) for (who, name), cases in used.items()]
+    texts += [
         f"{who} in {_listed(cases)}: whether the CPU limit of {name} can act there is known after a run that measures it"
         for (who, name), cases in unknown.items()
     ]
-    if len(told) > LINES:
-        told[LINES - 1 :] = [f"{len(told) - LINES + 1} more limits of the CPU, or loads, of this kind"]
-    return tuple(told)
+    if len(texts) > LINES:
+        texts[LINES - 1 :] = [f"{len(texts) - LINES + 1} more limits of the CPU, or loads, of this kind"]
+    return tuple(texts)
 
 
 def quotas_of(services: Sequence[ServiceSpec]) -> Iterator[Quota]:

@@ -23,8 +23,8 @@ class Whose(NamedTuple):
     command: str = ""
 
     def __str__(self) -> str:
-        told = f"{self.user}, {self.command}" if self.command else self.user
-        return f"{called(self.name)} (process {self.pid}{f', {told}' if told else ''})"
+        text = f"{self.user}, {self.command}" if self.command else self.user
+        return f"{called(self.name)} (process {self.pid}{f', {text}' if text else ''})"
 
 
 def whose(monitors: Monitors) -> dict[str, Whose]:

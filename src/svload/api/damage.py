@@ -12,7 +12,7 @@ from svload.model.errors import Problem, SvloadError, fail
 
 P = ParamSpec("P")
 T = TypeVar("T")
-MOST_TOLD = 10
+MOST_REPORTED = 10
 
 
 def damage_is_told(read: Callable[P, T]) -> Callable[P, T]:
@@ -27,7 +27,7 @@ def damage_is_told(read: Callable[P, T]) -> Callable[P, T]:
             raise
         except Exception as why:
             if damage := list(_damage([*args, *words.values()])):
-                raise SvloadError(*damage[:MOST_TOLD]) from why
+                raise SvloadError(*damage[:MOST_REPORTED]) from why
             raise
 
     return told

@@ -105,7 +105,7 @@ def _told(what: str, row: Mapping[str, Any], path: Path, text: str, lacks: str) 
     answer = f"{row['http_code']} in {row['time_total'] * 1e3:.1f} ms ({row['size_download']} bytes)"
     if not lacks:
         return f"{what} was answered with {answer}."
-    line = next(number for number, said in enumerate(text.splitlines(), 1) if "request: " in said)
+    line = next(number for number, content in enumerate(text.splitlines(), 1) if "request: " in content)
     return f"{what} was answered with {answer}. {lacks} The request stands in {path}:{line}."
 
 

@@ -129,16 +129,16 @@ def _run(
 
 def as_typed(error: SvloadError, folder: Path) -> SvloadError:
     """Return the errors of a generated study in terms of the typed options, each once."""
-    told = {str(one): one for one in (_as_option(problem, str(folder)) for problem in error.problems)}
-    return SvloadError(*told.values())
+    problems = {str(one): one for one in (_as_option(problem, str(folder)) for problem in error.problems)}
+    return SvloadError(*problems.values())
 
 
 def _as_option(problem: Problem, folder: str) -> Problem:
     """Return the problem by its option: `traffic.load.rate` of the generated study becomes `--rate`."""
     if not problem.place.startswith(folder):
         return problem
-    said = str(problem.details.get("where", ""))
-    part, _, key = said.rpartition(".")
+    where = str(problem.details.get("where", ""))
+    part, _, key = where.rpartition(".")
     if part in ("traffic.load", "requests.get", "measure") or key == "fail_if":
         return replace(
             problem,
@@ -156,7 +156,7 @@ def _result(ask: QuickLoad, answers: _Answers, result: RunResult, out: Path | No
     """Return the summary of a sealed trial, or of what a stopped one had measured."""
     if (failed := result.outcome.error) is not None:
         raise failed if out else SvloadError(*(_unkept(one) for one in failed.problems))
-    from svload.report.told.ending import criteria_ending
+    from svload.report.wording.ending import criteria_ending
 
     code, error = result.exit_code, None
     if result.findings is None:
@@ -206,7 +206,7 @@ def _unkept(problem: Problem) -> Problem:
 
 def _summary(ask: QuickLoad, run: RunDir, folder: Path, result: RunResult | None) -> LoadSummary:
     from svload import analysis
-    from svload.report.told.traffic import describe_load
+    from svload.report.wording.traffic import describe_load
     from svload.store import read_trial
 
     lock = run.lock()
@@ -215,8 +215,8 @@ def _summary(ask: QuickLoad, run: RunDir, folder: Path, result: RunResult | None
     findings = result.findings if result else None
     judged = findings.trials[0] if findings else analysis.judge_trial(trial, config, lock=lock)
     thresholds = findings.thresholds if findings else ()
-    said = describe_load(config.groups[0])
-    summary = analysis.summarise_load(ask.url, said, trial, config, judged, thresholds)
+    text = describe_load(config.groups[0])
+    summary = analysis.summarise_load(ask.url, text, trial, config, judged, thresholds)
     group = trial.summary.groups[0]
     if (first := group.first_failure) is None:
         return summary

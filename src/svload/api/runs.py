@@ -84,8 +84,8 @@ def _judge_anew(found: RunDir) -> tuple[Findings, list[dict[str, float]]]:
     """Return the findings of the sealed trials, made on all cores, and the phases of each trial. Writes
     nothing."""
     from svload.host.process.forks import spread
-    from svload.report.told.answer import in_words
-    from svload.report.told.traffic import describe_imported, describe_run
+    from svload.report.wording.answer import in_words
+    from svload.report.wording.traffic import describe_imported, describe_run
 
     trials = [read_declared(found.trial(name).path) for name in found.sealed_trials()]
     findings = _judge_all(found, trials, each=spread)
@@ -93,8 +93,8 @@ def _judge_anew(found: RunDir) -> tuple[Findings, list[dict[str, float]]]:
     load = (
         describe_imported(imported) if imported else describe_run(list(case_configs(found.lock()).values()))
     )
-    told = in_words(findings.model_copy(update={"load": load}))
-    return told, [trial.lab.phases_s for trial in trials]
+    worded = in_words(findings.model_copy(update={"load": load}))
+    return worded, [trial.lab.phases_s for trial in trials]
 
 
 class FinalVerdicts:
@@ -207,8 +207,8 @@ def _environment(events: Sequence[Event], trials: Sequence[TrialData]) -> dict[s
     """Return the machine in words, from the run's last start and the preflight."""
     from svload.host.machine.facts import measured_words
 
-    told = [found for event in events if isinstance(found := event.data.get("machine"), dict)]
-    words = {str(name): str(value) for name, value in told[-1].items()} if told else {}
+    descriptions = [found for event in events if isinstance(found := event.data.get("machine"), dict)]
+    words = {str(name): str(value) for name, value in descriptions[-1].items()} if descriptions else {}
     machines = [
         one.lab.conditions.machine for one in trials if one.lab.conditions and one.lab.conditions.machine
     ]
@@ -264,7 +264,7 @@ def put_tables(found: RunDir, tables: Sequence[OwnTable], made_by: str) -> Path:
 def verdict_exit(findings: Findings) -> ExitCode:
     """Return 1 if a threshold or a gate failed, 4 if one is open or the study's question has no answer, else
     0: what could not be judged never passes (docs/method.md §2)."""
-    from svload.report.told.ending import ending
+    from svload.report.wording.ending import ending
 
     return ending(findings).code
 

@@ -223,9 +223,9 @@ def plan(study_path: str, choices: Choices) -> dict[str, Any]:
             dict.fromkeys(
                 [
                     *(
-                        told
+                        caution
                         for config in configs.values()
-                        for told in lab.cautions(config.services, config.faults)
+                        for caution in lab.cautions(config.services, config.faults)
                     ),
                     *analysis.unreached_limits(configs, earlier.case),
                     *encoded_rows(configs.values(), Path(lock.study_dir)),

@@ -68,8 +68,8 @@ def run() -> NoReturn:
     except (KeyboardInterrupt, typer.Abort):
         _say_interrupted()
     except OSError as error:
-        told = error.errno in _REFUSALS or (type(error) is OSError and error.errno is None)
-        sys.exit(_refused(error) if told else _internal(error))
+        expected = error.errno in _REFUSALS or (type(error) is OSError and error.errno is None)
+        sys.exit(_refused(error) if expected else _internal(error))
     except MemoryError:
         sys.exit(_out_of_memory())
     except ImportError as error:
@@ -90,16 +90,16 @@ def _usage(error: Any) -> int:
     was meant)."""
     from svload.model.errors import ExitCode, fail
 
-    said = str(error.format_message())
-    if "\n" in said:
-        print(said, file=sys.stderr)
+    text = str(error.format_message())
+    if "\n" in text:
+        print(text, file=sys.stderr)
     else:
         context = getattr(error, "ctx", None)
         asked = context.command_path if context else "svload"
         ours = _option_for(error, context)
-        said = str(error.message) if ours else said
+        text = str(error.message) if ours else text
         hint = ours or f"Run “{asked} -h” for its options."
-        print(f"svload: {fail('usage', reason=said.rstrip('.'), hint=hint)}", file=sys.stderr)
+        print(f"svload: {fail('usage', reason=text.rstrip('.'), hint=hint)}", file=sys.stderr)
     return int(ExitCode.USAGE)
 
 
@@ -122,8 +122,8 @@ def _refused(error: OSError) -> int:
     path = "a file" if error.filename is None else error.filename
     if os.environ.get("SVLOAD_DEBUG"):
         _print_traceback()
-    said = fail("file-refused", path=os.fsdecode(path), reason=error.strerror or error)
-    print(f"svload: {said}", file=sys.stderr)
+    problem = fail("file-refused", path=os.fsdecode(path), reason=error.strerror or error)
+    print(f"svload: {problem}", file=sys.stderr)
     return int(ExitCode.LAB_FAILED)
 
 
@@ -159,8 +159,8 @@ def _internal(error: Exception) -> int:
         log = file.name
     except OSError as why:
         log = f"no file, since none could be written ({why.strerror}); SVLOAD_DEBUG=1 prints them"
-    said = fail("internal", reason=f"{type(error).__name__}: {error}", log=log)
-    print(f"svload: {said}", file=sys.stderr)
+    problem = fail("internal", reason=f"{type(error).__name__}: {error}", log=log)
+    print(f"svload: {problem}", file=sys.stderr)
     return int(ExitCode.LAB_FAILED)
 
 

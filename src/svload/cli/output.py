@@ -143,16 +143,16 @@ def show_result(result: RunResult, as_json: bool, answer: Callable[[Findings], s
     """Print the final table and paths (or JSON), and a line on what a quiet machine would improve; end with
     the exit code. `answer` makes the sentence that comes first."""
     from svload.report.terminal.tables import show_findings
-    from svload.report.told.ending import quieter_line
+    from svload.report.wording.ending import quieter_line
 
     tell_problems(result.outcome.error)
     for target in result.outcome.unauthorised:
         host = target.split("://", 1)[-1].rsplit(":", 1)[0]
         typer.echo(f"svload: {fail('unauthorised-target', target=target, host=host)}", err=True)
-    said = answer(result.findings) if answer is not None and result.findings is not None else ""
+    text = answer(result.findings) if answer is not None and result.findings is not None else ""
     if as_json:
         print_json(
-            ({"answer": said} if said else {})
+            ({"answer": text} if text else {})
             | {
                 "run": str(result.run.path),
                 "exit_code": int(result.exit_code),
@@ -164,8 +164,8 @@ def show_result(result: RunResult, as_json: bool, answer: Callable[[Findings], s
             }
         )
     elif result.findings is not None:
-        if said:
-            typer.echo(visible(said))
+        if text:
+            typer.echo(visible(text))
         show_findings(result.findings, result.files, code=result.exit_code)
         if line := quieter_line(result.findings):
             typer.echo(line)

@@ -49,10 +49,10 @@ def _handed_over(line: socket.socket, arguments: Sequence[str]) -> bool:
         line.connect(path)
     if not is_own(line):
         return False
-    said = {"place": place(), "arguments": list(arguments), "environment": dict(os.environ)}
+    message = {"place": place(), "arguments": list(arguments), "environment": dict(os.environ)}
     here = os.open(".", os.O_RDONLY | os.O_DIRECTORY)
     try:
-        text = json.dumps(said).encode() + b"\n"
+        text = json.dumps(message).encode() + b"\n"
         sent = socket.send_fds(line, [text], [0, 1, 2, here])
         line.sendall(text[sent:])
     finally:

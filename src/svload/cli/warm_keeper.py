@@ -32,7 +32,7 @@ from svload.model.outputs import write_output
 
 LOADED = (
     "rich.live", "numpy", "svload.analysis.judge", "svload.analysis.load_summary", "svload.cli.app", "svload.drive.totals", "svload.host.machine.preflight",
-    "svload.lab.kits.external", "svload.report.told.traffic", "svload.report.terminal.load_live", "svload.run.execution", "svload.store.parquet",
+    "svload.lab.kits.external", "svload.report.wording.traffic", "svload.report.terminal.load_live", "svload.run.execution", "svload.store.parquet",
 )  # fmt: skip
 """What a load needs from its start to its summary."""
 _REQUEST_BOUND_S = 1.0
@@ -146,13 +146,13 @@ def _serve(until_wall: float, life: int, ready: int) -> int:
             with contextlib.suppress(OSError):
                 os.write(ready, b"ready\n")
             os.close(ready)
-            line, said, descriptors = _accepted(door, life, until_wall, hands.are_well)
+            line, message, descriptors = _accepted(door, life, until_wall, hands.are_well)
             (warm_dir() / SOCKET).unlink(missing_ok=True)
         if line is None:
             return _UNUSED
         os.close(life)
         if _heard_go(line):
-            code = _become(line, said, descriptors)
+            code = _become(line, message, descriptors)
             hands.drop()
             with contextlib.suppress(OSError):
                 line.sendall(b"%d\n" % code)
@@ -179,10 +179,10 @@ def _accepted(
             if not fit():
                 line.close()
                 break
-            said = _request(line, descriptors) if is_own(line) else {}
-            if said.get("place") == own and len(descriptors) == 4:
+            message = _request(line, descriptors) if is_own(line) else {}
+            if message.get("place") == own and len(descriptors) == 4:
                 line.sendall(TAKEN)
-                return line, said, descriptors
+                return line, message, descriptors
         except (OSError, ValueError):
             pass
         line.close()
@@ -212,15 +212,15 @@ def _heard_go(line: socket.socket) -> bool:
         return False
 
 
-def _become(line: socket.socket, said: dict[str, Any], descriptors: list[int]) -> int:
+def _become(line: socket.socket, message: dict[str, Any], descriptors: list[int]) -> int:
     """Run the command as the client would have; return its exit code."""
     line.settimeout(None)
-    take_over(said, descriptors)
+    take_over(message, descriptors)
     threading.Thread(target=_follow, args=(line,), daemon=True).start()
     return carry_out()
 
 
-def take_over(said: Mapping[str, Any], descriptors: Sequence[int]) -> None:
+def take_over(message: Mapping[str, Any], descriptors: Sequence[int]) -> None:
     """Take the `arguments` and the `environment` of a command, its descriptors 0, 1, 2 and its folder."""
     for number, descriptor in enumerate(descriptors[:3]):
         os.dup2(descriptor, number, inheritable=True)
@@ -228,8 +228,8 @@ def take_over(said: Mapping[str, Any], descriptors: Sequence[int]) -> None:
     for descriptor in descriptors:
         os.close(descriptor)
     os.environ.clear()
-    os.environ.update(said["environment"])
-    sys.argv[:] = said["arguments"]
+    os.environ.update(message["environment"])
+    sys.argv[:] = message["arguments"]
     sys.stdin = os.fdopen(0, encoding=sys.stdin.encoding, closefd=False)
     sys.stdout = os.fdopen(1, "w", encoding=sys.stdout.encoding, errors=sys.stdout.errors, closefd=False)
     sys.stderr = os.fdopen(2, "w", 1, encoding=sys.stderr.encoding, errors="backslashreplace", closefd=False)

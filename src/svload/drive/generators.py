@@ -108,8 +108,8 @@ class Generators:
         """Return the current duration of the fixed piece of work where the load runs, in ns
         (`drive.calibration`). Raises SvloadError."""
         [child] = self.children(1)
-        [said] = self._agent.prepare([Tell(child=child, message={"calibrate": True})])
-        return float(said["calibration_ns"])
+        [reply] = self._agent.prepare([Tell(child=child, message={"calibrate": True})])
+        return float(reply["calibration_ns"])
 
     def restart(self) -> None:
         """End all processes; the next load starts new ones."""

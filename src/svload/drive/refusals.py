@@ -67,7 +67,7 @@ class CaseChecks:
             patterns: set[str] = set()
             text = text_of(share.spec, partial(self._unproven, patterns))
             if len(self.proven | patterns) > PATTERNS.most:
-                yield refused(("traffic",), PATTERNS.told)
+                yield refused(("traffic",), PATTERNS.text)
                 return
             fault = _native.share_fault(text, inputs)
             if fault is None:
@@ -90,7 +90,7 @@ class CaseChecks:
 def encoded_rows(configs: Iterable[CaseConfig], folder: Path) -> Iterator[str]:
     """Name the rows of the study's own tables that requests encode: unencoded they would change a request."""
     tables: dict[TableSource, dict[str, list[str]]] = {}
-    told: set[tuple[str, str, str]] = set()
+    reported: set[tuple[str, str, str]] = set()
     for config in configs:
         for source in config.tables:
             if source not in tables:
@@ -107,9 +107,9 @@ def encoded_rows(configs: Iterable[CaseConfig], folder: Path) -> Iterator[str]:
         names = {feeder.name: feeder.table for feeder in config.feeders}
         for share in shares:
             for request, field, feeder, column, rows in _native.changed_rows(text_of(share.spec), inputs):
-                if (request, feeder, column) in told or feeder not in names:
+                if (request, feeder, column) in reported or feeder not in names:
                     continue
-                told.add((request, feeder, column))
+                reported.add((request, feeder, column))
                 table = odd[names[feeder]]
                 first, value = table[_NUMBER][rows[0]], shortened(table[column][rows[0]])
                 more = f" and {len(rows) - 1:,} more" if len(rows) > 1 else ""
@@ -181,8 +181,8 @@ def _authorities(config: CaseConfig, folder: Path) -> Iterable[Mistake]:
         except (OSError, ValueError) as why:
             yield bad_value(path, f"expected a PEM file ({why})", name)
             continue
-        if told := _tls_fault(pem):
-            yield bad_value(path, f"expected a PEM file of a certificate authority (it {told})", name)
+        if fault := _tls_fault(pem):
+            yield bad_value(path, f"expected a PEM file of a certificate authority (it {fault})", name)
 
 
 def _tls_fault(pem: str) -> str:

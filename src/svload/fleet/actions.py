@@ -134,8 +134,8 @@ def _play(name: str, fleet: Fleet, inventory: Path, step: Step, **variables: Any
 def _told(member: Member, played: Played, last: str) -> MachineTold:
     return MachineTold(
         member,
-        facts=played.said.get("read the machine"),
-        said=played.said.get(last, {}),
+        facts=played.answers.get("read the machine"),
+        answer=played.answers.get(last, {}),
         changed=played.changed,
         problems=tuple(played.problems),
     )
@@ -143,15 +143,15 @@ def _told(member: Member, played: Played, last: str) -> MachineTold:
 
 def _measured(member: Member, played: Played, word: str) -> MachineTold:
     """Return the machine with its clock and its link, as far as they can be measured from here."""
-    told = _told(member, played, "answer")
-    facts = told.facts
-    if facts is None or "answer" not in played.said:
-        return told
+    answer = _told(member, played, "answer")
+    facts = answer.facts
+    if facts is None or "answer" not in played.answers:
+        return answer
     try:
         with exchange.connect(member.address, member.port, word) as connection:
             stamps = exchange.ping_pong(connection)
         link = exchange.measure_link(member.address, member.port, word)
-        told = replace(told, clock=estimate(stamps.monotonic), wall=estimate(stamps.wall), link=link)
+        answer = replace(answer, clock=estimate(stamps.monotonic), wall=estimate(stamps.wall), link=link)
     except OSError as why:
         details = {
             "host": member.name,
@@ -159,13 +159,13 @@ def _measured(member: Member, played: Played, word: str) -> MachineTold:
             "port": member.port,
             "reason": why.strerror or why,
         }
-        return replace(told, problems=(*told.problems, Problem("fleet-port-closed", details)))
+        return replace(answer, problems=(*answer.problems, Problem("fleet-port-closed", details)))
     except ValueError as why:
-        said = Problem("fleet-step", {"host": member.name, "step": "clock", "reason": str(why)})
-        return replace(told, problems=(*told.problems, said))
+        problem = Problem("fleet-step", {"host": member.name, "step": "clock", "reason": str(why)})
+        return replace(answer, problems=(*answer.problems, problem))
     finally:
         exchange.tell_to_end(member.address, member.port, word)
-    return replace(told, problems=(*told.problems, *against(member, facts, told.wall)))
+    return replace(answer, problems=(*answer.problems, *against(member, facts, answer.wall)))
 
 
 def _archive(folder: Path, to: Path) -> Path:

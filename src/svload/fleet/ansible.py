@@ -85,9 +85,10 @@ def play(
         if run.status in ("failed", "error", "timeout") and not any(
             kind in ("runner_on_failed", "runner_on_unreachable") for kind in seen
         ):
-            said = run.stdout.read() if run.stdout is not None else ""
+            output = run.stdout.read() if run.stdout is not None else ""
             raise fail(
-                "fleet-ansible", reason=_why(said) if run.status != "timeout" else "it did not end in an hour"
+                "fleet-ansible",
+                reason=_why(output) if run.status != "timeout" else "it did not end in an hour",
             )
 
 
@@ -127,9 +128,9 @@ def _program(name: str) -> str:
     return found
 
 
-def _why(said: str) -> str:
+def _why(output: str) -> str:
     """Return Ansible's description of the failure, in one line."""
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
     chosen = (
         [line for line in lines if "ERROR" in line]
         or [line for line in lines if "WARNING" not in line]

@@ -42,7 +42,7 @@ class MachineTold:
     clock: Offset | None = None
     wall: Offset | None = None
     link: Link | None = None
-    said: Mapping[str, Any] = field(default_factory=dict)
+    answer: Mapping[str, Any] = field(default_factory=dict)
     changed: int = 0
     problems: tuple[Problem, ...] = ()
 
@@ -54,7 +54,7 @@ class MachineTold:
     @property
     def notes(self) -> tuple[str, ...]:
         """Return what is not a failure but worth knowing."""
-        return () if self.facts is None else tuple(notes(self.facts, self.clock, self.said))
+        return () if self.facts is None else tuple(notes(self.facts, self.clock, self.answer))
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def against(member: Member, facts: Mapping[str, Any], wall: Offset | None) -> li
     return found
 
 
-def notes(facts: Mapping[str, Any], clock: Offset | None, said: Mapping[str, Any]) -> list[str]:
+def notes(facts: Mapping[str, Any], clock: Offset | None, answer: Mapping[str, Any]) -> list[str]:
     """Return sentences on what bounds the machine."""
     found = []
     if facts.get("clock_source") not in ("tsc", "kvm-clock"):
@@ -119,6 +119,6 @@ def notes(facts: Mapping[str, Any], clock: Offset | None, said: Mapping[str, Any
         )
     if int(facts["open_files"]) < int(facts["local_ports"]):
         found.append(f"descriptors bound it: {facts['open_files']} (hard limit of open files)")
-    if refused := said.get("refused"):
+    if refused := answer.get("refused"):
         found.append(f"these settings stay as they are, which takes root to change: {', '.join(refused)}")
     return found

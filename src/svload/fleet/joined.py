@@ -53,7 +53,7 @@ def workers_of(scheduler: str) -> tuple[Reach, ...]:
         stack.callback(client.close, timeout=_END_WITHIN_S)
         workers: Mapping[str, Any] = client.scheduler_info()["workers"]
         found = reaches_of(
-            scheduler, {address: str(told.get("name", "")) for address, told in workers.items()}
+            scheduler, {address: str(worker.get("name", "")) for address, worker in workers.items()}
         )
         if not found:
             hint = "Start some, or wait for the queue to start them; then say the command again."
@@ -65,16 +65,16 @@ def workers_of(scheduler: str) -> tuple[Reach, ...]:
 def reaches_of(scheduler: str, names: Mapping[str, str]) -> tuple[Reach, ...]:
     """Return machines of workers: address → name. Raises SvloadError fleet-worker."""
     found: dict[str, Reach] = {}
-    for address, told in sorted(names.items(), key=lambda one: (one[1], one[0])):
+    for address, worker_name in sorted(names.items(), key=lambda one: (one[1], one[0])):
         place = urlsplit(address)
         if place.scheme not in _SCHEMES or not place.hostname:
             raise fail(
                 "fleet-worker",
-                host=told or address,
+                host=worker_name or address,
                 reason=f"it is at {address}, which no connection reaches",
             )
         # A worker without a name uses its address as one; a name becomes part of a folder's name there.
-        own = told if told and told != address else place.netloc
+        own = worker_name if worker_name and worker_name != address else place.netloc
         name = re.sub(r"[^\w.:-]+", "-", own)
         name = name if name not in found else f"{name}-{place.port}"
         joined = Joined(scheduler, address, _is_own(place.hostname))
@@ -104,12 +104,12 @@ def _must_have_svload(client: Client, workers: tuple[Reach, ...]) -> None:
             problems.append(Problem("fleet-worker", {"host": one.name, "reason": _in_words(why)}))
             continue
         if version != svload.__version__:
-            told: dict[str, object] = {
+            details: dict[str, object] = {
                 "host": one.name,
                 "found": f"svload {version}" if version else "no svload",
                 "own": svload.__version__,
             }
-            problems.append(Problem("fleet-other-svload", told))
+            problems.append(Problem("fleet-other-svload", details))
     if problems:
         raise SvloadError(*problems)
 

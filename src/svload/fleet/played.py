@@ -32,7 +32,7 @@ _ELSE = "See that it is up, that its SSH port is open to this machine, and that 
 class Played:
     """One machine: each step's last JSON object by its name, how many steps changed something, failures."""
 
-    said: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    answers: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     changed: int = 0
     problems: list[Problem] = field(default_factory=list)
 
@@ -48,8 +48,8 @@ def understand(events: Iterable[Mapping[str, Any]], names: Iterable[str]) -> dic
         result: Mapping[str, Any] = data.get("res") or {}
         if kind == "runner_on_ok":
             machine.changed += bool(result.get("changed"))
-            if (said := _object(result.get("stdout"))) is not None:
-                machine.said[str(data.get("task"))] = said
+            if (answer := _object(result.get("stdout"))) is not None:
+                machine.answers[str(data.get("task"))] = answer
         elif kind == "runner_on_unreachable":
             machine.problems.append(_unreachable(str(data["host"]), str(result.get("msg", ""))))
         elif kind == "runner_on_failed" and not data.get("ignore_errors"):
@@ -70,15 +70,15 @@ def _unreachable(host: str, message: str) -> Problem:
         reason = "Ansible can't make its temporary folder there: no permission, or no room"
         return Problem("fleet-step", {"host": host, "step": "begin", "reason": reason})
     reason = _one_line(_SSH.sub("", message))
-    hint = next((said for sign, said in _UNREACHABLE if sign in message), _ELSE)
+    hint = next((advice for sign, advice in _UNREACHABLE if sign in message), _ELSE)
     return Problem("fleet-unreachable", {"host": host, "reason": reason, "hint": hint})
 
 
 def _failed(host: str, step: str, result: Mapping[str, Any]) -> Problem:
-    said = _object(result.get("stdout")) or {}
-    if said.get("problem") in CATALOGUE:
-        told = {key: value for key, value in said.items() if key != "problem"}
-        return Problem(str(said["problem"]), {"step": step, **told, "host": host})
+    answer = _object(result.get("stdout")) or {}
+    if answer.get("problem") in CATALOGUE:
+        details = {key: value for key, value in answer.items() if key != "problem"}
+        return Problem(str(answer["problem"]), {"step": step, **details, "host": host})
     if result.get("rc") == NO_PYTHON:
         return Problem("fleet-no-python", {"host": host, "found": _one_line(str(result.get("stdout", "")))})
     words = " ".join(str(result.get(name, "")) for name in ("msg", "module_stderr", "stderr"))

@@ -31,18 +31,18 @@ def proved(facts: ServiceFacts, started: Iterable[ProcessFact], log: object) -> 
     near = owners_of(sockets, own)
     left = [one for one in sockets if one.inode not in near.held]
     found = owners_of(left)
-    said = [
+    texts = [
         f"It could not be proved that {facts.service} itself answers on port {port}: no process here listens there."
         for port in sorted(ports - {one.port for one in sockets})
     ]
     for one in left:
         for pid in sorted(found.held.get(one.inode, ())):
-            said += _of_another(pid, one.port, facts.service, mine, first, log)
+            texts += _of_another(pid, one.port, facts.service, mine, first, log)
     for port in sorted({one.port for one in found.unproved}):
-        said.append(
+        texts.append(
             f"Who listens on port {port} of {facts.service} is hidden from this user; the port was free before it was started."
         )
-    return list(dict.fromkeys(said))
+    return list(dict.fromkeys(texts))
 
 
 def _of_another(

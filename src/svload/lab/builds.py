@@ -175,8 +175,8 @@ class Builder:
         for path in source_files(source, tool):
             files, size = files + 1, size + path.lstat().st_size
             if files > MOST_SOURCE_FILES or size > MOST_SOURCE_BYTES:
-                told = f"{recipe.source} holds more than {MOST_SOURCE_FILES:,} files or {MOST_SOURCE_BYTES >> 20} MiB"
-                raise self._failed(recipe, told)
+                text = f"{recipe.source} holds more than {MOST_SOURCE_FILES:,} files or {MOST_SOURCE_BYTES >> 20} MiB"
+                raise self._failed(recipe, text)
             name = path.relative_to(source.parent).as_posix()
             mode = path.lstat().st_mode & 0o111
             digest.update(f"{len(name)} {name} {bool(mode)} ".encode())
@@ -197,7 +197,7 @@ class Builder:
         child = self.context.child(f"build{number}")
         words = (program(command[0]) or command[0], *command[1:])
         private_folder(self.context.logs)
-        said = self.log.stat().st_size if self.log.exists() else 0
+        size = self.log.stat().st_size if self.log.exists() else 0
         self.context.host.prepare(
             [
                 Spawn(
@@ -220,7 +220,7 @@ class Builder:
                 raise self._failed(recipe, f"it took longer than {self.within_s:g} s")
             time.sleep(POLL_S)
         if code != 0:
-            raise self._failed(recipe, _told(self.log, said) or f"{command[0]} ended with {code}")
+            raise self._failed(recipe, _told(self.log, size) or f"{command[0]} ended with {code}")
 
     def _failed(self, recipe: Recipe, reason: str) -> Exception:
         service = self.context.service

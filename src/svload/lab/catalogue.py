@@ -117,12 +117,12 @@ def _option_mistakes(spec: ServiceSpec, kind: type[Kit], why: ValidationError) -
     """Yield the first mistake of each rejected option; for a bad value with the option's description."""
     fields = kind.Options.model_fields
     known = {field.alias or name: field.description or "" for name, field in fields.items()}
-    told: set[Path] = set()
+    reported: set[Path] = set()
     for mistake in mistakes_of(in_our_words(spec.kit, known, why), ("lab", spec.name)):
         if mistake.code == BAD_VALUE:
             mistake = _of_the_option(mistake, known)
-        if mistake.path not in told:
-            told.add(mistake.path)
+        if mistake.path not in reported:
+            reported.add(mistake.path)
             yield mistake
 
 
@@ -157,7 +157,7 @@ def _too_large(spec: ServiceSpec, options: KitOptions) -> list[Mistake]:
         unit = field.get("unit") if isinstance(field, dict) else ""
         bound = {"size": SIZE_BYTES, "time": TIME_NS}.get(str(unit), bound)
         if isinstance(value, (int, float)) and not isinstance(value, bool) and value > bound.most:
-            found.append(bad_value(("lab", spec.name, key), bound.told, spec.options.get(key)))
+            found.append(bad_value(("lab", spec.name, key), bound.text, spec.options.get(key)))
     return found
 
 

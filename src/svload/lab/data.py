@@ -235,18 +235,18 @@ def _list(api: StoreApi, objects: ObjectSet, tell: OnProgress) -> ObjectTable:
 
 def _walk(api: StoreApi, places: Iterable[Place], count: int, tell: OnProgress) -> ObjectTable:
     rows: dict[Place, list[tuple[str, int, str]]] = {}
-    told = 0
+    reported = 0
 
     def walk(session: Session, place: Place) -> None:
-        nonlocal told
+        nonlocal reported
         base = f"/v1/{quote(place[0])}/{quote(place[1])}"
         rows[place] = [
             (f"{base}/{quote(one['name'])}", int(one["bytes"]), str(one["hash"]))
             for one in session.pages(base)
         ]
-        told += len(rows[place])
+        reported += len(rows[place])
         if len(rows) % SAY_EVERY == 0:
-            tell("list", told, count)
+            tell("list", reported, count)
 
     api.each(list(places), walk)
     found = [entry for place in sorted(rows) for entry in rows[place]]

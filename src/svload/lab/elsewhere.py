@@ -102,14 +102,14 @@ class There(Place):
 
     def _ask(self, method: str, *words: Any) -> Any:
         """Return the answer of `Hosted.do`; its events and errors are emitted and raised here."""
-        said = self._machine.tell("servers", "do", (method, words), self._look)
-        for event in said["events"]:
+        answer = self._machine.tell("servers", "do", (method, words), self._look)
+        for event in answer["events"]:
             self._emit(event)
-        if said["problems"]:
-            raise SvloadError(*(self._told(one) for one in said["problems"]))
-        if said["silent"]:
-            raise OSError(said["silent"])
-        return said["answer"]
+        if answer["problems"]:
+            raise SvloadError(*(self._told(one) for one in answer["problems"]))
+        if answer["silent"]:
+            raise OSError(answer["silent"])
+        return answer["answer"]
 
     def _told(self, problem: Problem) -> Problem:
         """Return the problem with the machine's name before each path."""

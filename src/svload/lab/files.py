@@ -41,7 +41,7 @@ def read_files(written: Any) -> Any:
         if not _NAME.fullmatch(name):
             raise ValueError(f"“{shortened(name, 60)}” is not a plain file name such as 1KB")
     if sum(found.values()) > FILES_BYTES.most:
-        raise ValueError(FILES_BYTES.told)
+        raise ValueError(FILES_BYTES.text)
     return found
 
 

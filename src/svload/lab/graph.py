@@ -23,16 +23,16 @@ def needs_of(specs: Sequence[ServiceSpec]) -> dict[str, tuple[str, ...]]:
     for spec in specs:
         own = kits[spec.kit].needs(spec.options) if spec.kit in kits else ()
         within = {str(spec.options.get("within"))} & machines if spec.kit in kits else set()
-        said = [other for other in said_needs(spec) if other in known]
+        needs = [other for other in said_needs(spec) if other in known]
         named = [other for other, _ in named_in(spec.options, known) if other != spec.name]
-        found[spec.name] = tuple(dict.fromkeys((*own, *within, *said, *named)))
+        found[spec.name] = tuple(dict.fromkeys((*own, *within, *needs, *named)))
     return found
 
 
 def said_needs(spec: ServiceSpec) -> list[str]:
     """Return the services under `needs`, as written."""
-    said = spec.options.get("needs")
-    named = [said] if isinstance(said, str) else said
+    needs = spec.options.get("needs")
+    named = [needs] if isinstance(needs, str) else needs
     return [one for one in named if isinstance(one, str)] if isinstance(named, list) else []
 
 

@@ -47,15 +47,17 @@ def group_mistakes(specs: Sequence[ServiceSpec], options: Mapping[str, KitOption
         if own is None:
             continue
         if spec.name in machines and not limits_of(own).kinds:
-            told = "a machine without limits of its own changes nothing"
-            yield bad_value(("lab", spec.name), told, spec.name, "Write its cpus, memory, pids or disk_rate.")
+            reason = "a machine without limits of its own changes nothing"
+            yield bad_value(
+                ("lab", spec.name), reason, spec.name, "Write its cpus, memory, pids or disk_rate."
+            )
         if own.on_death == "finding" and not is_held(own):
-            told = "only the death of a limited service is a finding"
+            reason = "only the death of a limited service is a finding"
             hint = (
                 "Write its cpus, memory, pids or disk_rate, or what it is within; a server that ends by itself is "
                 "the lab's failure."
             )
-            yield bad_value(("lab", spec.name, "on_death"), told, "finding", hint)
+            yield bad_value(("lab", spec.name, "on_death"), reason, "finding", hint)
         if own.within is not None:
             yield from _within_mistakes(spec, own, machines, options)
 

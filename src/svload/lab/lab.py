@@ -480,16 +480,16 @@ def death_of(facts: ServiceFacts, problems: Sequence[Problem], kills: int) -> De
     died = next((problem for problem in problems if problem.code == "service-died"), None)
     if died is None and not kills:
         return None
-    told = died.details if died else {}
-    code = told.get("exit")
+    details = died.details if died else {}
+    code = details.get("exit")
     return Death(
         service=facts.service,
         cause="oom_kill" if kills else "exit",
-        process=str(told.get("service", "")).removeprefix(f"{facts.service}."),
+        process=str(details.get("service", "")).removeprefix(f"{facts.service}."),
         exit=code if isinstance(code, int) else None,
         kills=kills,
         limits=limits_of(facts),
-        tail=str(told.get("tail", "")),
+        tail=str(details.get("tail", "")),
     )
 
 
@@ -526,10 +526,12 @@ class KernelSettings:
         return any(kernel_change(name) == "restart" for name in differing)
 
 
-def _setting(told: Mapping[str, Any]) -> Setting:
-    found = told["found"]
+def _setting(answer: Mapping[str, Any]) -> Setting:
+    found = answer["found"]
     shown = None if found is None else " ".join(str(found).split())
-    return Setting(name=told["name"], asked=told["asked"], found=shown, layer=told["layer"], why=told["why"])
+    return Setting(
+        name=answer["name"], asked=answer["asked"], found=shown, layer=answer["layer"], why=answer["why"]
+    )
 
 
 PARALLEL = 4

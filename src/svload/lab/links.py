@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from svload.host.machine import fabric
-from svload.host.machine.delay_line import change_delay, read_told, write_told
+from svload.host.machine.delay_line import change_delay, read_line_state, write_line_state
 from svload.host.process.interpreter import python
 from svload.lab.kit import Host, KitOptions
 from svload.lab.server import tail
@@ -50,7 +50,7 @@ class _Made:
     address: str
     limits: LinkLimits
     result: Mapping[str, Any]
-    told: Path
+    state: Path
     process: Mapping[str, Any] | None
 
 
@@ -68,7 +68,7 @@ class ServiceLinks:
             return None
         self.drop(name)
         result: Mapping[str, Any] = self._host.prepare([MakeLink(name=name, limits=limits)])[0]
-        made = _Made(result["address"], limits, result, self._folder / f"{name}.told", None)
+        made = _Made(result["address"], limits, result, self._folder / f"{name}.state", None)
         self._made[name] = made
         if limits.latency_ns is not None:
             made.process = self._delayed(name, made, limits.latency_ns)
@@ -81,21 +81,21 @@ class ServiceLinks:
     def _delayed(self, name: str, made: _Made, latency_ns: int) -> Mapping[str, Any]:
         """Delay each direction by half of the latency."""
         private_folder(self._folder)
-        write_told(made.told, latency_ns // 2)
+        write_line_state(made.state, latency_ns // 2)
         child = f"{name}.{DELAY_LINE}"
         result = made.result
         words = ("--inside", result["inside"], "--outside", result["outside"], "--fabric", result["fabric"])
         order = Spawn(
             child=child,
             role="server",
-            argv=python("-m", "svload.host.machine.delay_line", *words, "--told", str(made.told)),
+            argv=python("-m", "svload.host.machine.delay_line", *words, "--state", str(made.state)),
             log=str(self._folder / f"{name}.log"),
             limits=Limits(cores=self._cores),
             link=name,
         )
         process: Mapping[str, Any] = self._host.prepare([order])[0]
         deadline = time.monotonic() + _READY_BOUND_S
-        while not read_told(made.told).started:
+        while not read_line_state(made.state).started:
             if self._host.exited(child) is not None or time.monotonic() > deadline:
                 log = self._folder / f"{name}.log"
                 raise fail(
@@ -136,7 +136,7 @@ class ServiceLinks:
     def _delay(self, name: str, made: _Made, latency_ns: int) -> None:
         if made.process is None:
             raise fail("fault-failed", target=name, reason="its link is made without a latency")
-        change_delay(made.told, latency_ns // 2)
+        change_delay(made.state, latency_ns // 2)
 
     def drop(self, name: str) -> None:
         """Remove the link and its delay line. Raises SvloadError agent-refused."""
@@ -166,7 +166,7 @@ class ServiceLinks:
                 outside=made.result["outside"],
                 network=made.result["network"],
                 settings=tuple(_settings(made)),
-                delay_line=str(made.told) if made.process is not None else None,
+                delay_line=str(made.state) if made.process is not None else None,
             ),
         )
 
@@ -177,7 +177,7 @@ def _held(made: _Made) -> dict[str, float]:
     if (rate := made.result["rate_bytes_per_s"]) is not None:
         found[LINK_SPEED] = rate
     if made.process is not None:
-        found[LINK_LATENCY] = 2 * read_told(made.told).delay_ns / 1e9
+        found[LINK_LATENCY] = 2 * read_line_state(made.state).delay_ns / 1e9
     return found
 
 
@@ -189,7 +189,7 @@ def _settings(made: _Made) -> Iterator[Setting]:
             name=LINK_SPEED, asked=str(rate), found=None if found is None else str(found), layer="network"
         )
     if latency_ns is not None:
-        asked, held = f"{latency_ns / 1e9:g}", f"{2 * read_told(made.told).delay_ns / 1e9:g}"
+        asked, held = f"{latency_ns / 1e9:g}", f"{2 * read_line_state(made.state).delay_ns / 1e9:g}"
         yield Setting(name=LINK_LATENCY, asked=asked, found=held, layer="network")
 
 

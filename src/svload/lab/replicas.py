@@ -48,13 +48,13 @@ def replica_mistakes(specs: Sequence[ServiceSpec]) -> Iterator[Mistake]:
     many = {spec.name: count for spec in specs if (count := spec.replicas or 1) > 1}
     for spec in specs:
         if spec.name in many and spec.options.get("port") is not None:
-            told = f"{many[spec.name]} replicas cannot listen on one port"
-            yield bad_value(("lab", spec.name, "port"), told, spec.options["port"], "Leave it out.")
+            reason = f"{many[spec.name]} replicas cannot listen on one port"
+            yield bad_value(("lab", spec.name, "port"), reason, spec.options["port"], "Leave it out.")
         behind = str(spec.options.get("of", ""))
         if behind in many and spec.kit in kits and not kits[spec.kit].balances:
-            told = f"the kit {spec.kit} forwards to one server, and {behind} has {many[behind]} replicas"
+            reason = f"the kit {spec.kit} forwards to one server, and {behind} has {many[behind]} replicas"
             hint = "Put nginx between them, which shares requests out."
-            yield bad_value(("lab", spec.name, "of"), told, behind, hint)
+            yield bad_value(("lab", spec.name, "of"), reason, behind, hint)
 
 
 def merged(service: str, parts: Sequence[ServiceFacts]) -> ServiceFacts:

@@ -23,11 +23,11 @@ from svload.study.tree import Node
 
 def find_mistakes(specs: Sequence[ServiceSpec]) -> list[Mistake]:
     """Return all mistakes in a lab's specs: kits, options, TLS fronts, dependencies."""
-    told = [*_unknown_needs(specs), *replica_mistakes(specs), *named_of_several(specs)]
+    mistakes = [*_unknown_needs(specs), *replica_mistakes(specs), *named_of_several(specs)]
     options, found = check_specs(specs)
-    told += group_mistakes(specs, options)
-    told += elsewhere_mistakes(specs)
-    return found + check_needs(needs_of(specs)) + _ports_twice(specs) + told
+    mistakes += group_mistakes(specs, options)
+    mistakes += elsewhere_mistakes(specs)
+    return found + check_needs(needs_of(specs)) + _ports_twice(specs) + mistakes
 
 
 def _unknown_needs(specs: Sequence[ServiceSpec]) -> Iterator[Mistake]:
@@ -44,9 +44,9 @@ def named_of_several(specs: Sequence[ServiceSpec]) -> Iterator[Mistake]:
     for spec in specs:
         for other, what in named_in(spec.options, many):
             if what in ("port", "host", "url") or what.startswith("port."):
-                told = f"{other} has {many[other]} replicas, each with a {what} of its own"
+                reason = f"{other} has {many[other]} replicas, each with a {what} of its own"
                 hint = f"Name ${{{other}.addresses}}, or a server before them."
-                yield bad_value(("lab", spec.name), told, f"${{{other}.{what}}}", hint)
+                yield bad_value(("lab", spec.name), reason, f"${{{other}.{what}}}", hint)
 
 
 def _ports_twice(specs: Sequence[ServiceSpec]) -> list[Mistake]:
@@ -57,8 +57,8 @@ def _ports_twice(specs: Sequence[ServiceSpec]) -> list[Mistake]:
         if not isinstance(port, int) or isinstance(port, bool):
             continue
         if port in taken:
-            told = f"{taken[port]} has this port already"
-            found.append(bad_value(("lab", spec.name, "port"), told, port, "Take another, or leave it out so that svload picks one."))  # fmt: skip
+            reason = f"{taken[port]} has this port already"
+            found.append(bad_value(("lab", spec.name, "port"), reason, port, "Take another, or leave it out so that svload picks one."))  # fmt: skip
         taken.setdefault(port, spec.name)
     return found
 

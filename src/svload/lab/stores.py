@@ -97,12 +97,12 @@ class Stores:
 
     def _say_progress(self, service: str) -> OnProgress:
         """Return a callback that reports the progress of a long filling from time to time."""
-        said = time.monotonic()
+        last = time.monotonic()
 
         def progress(what: str, done: int, of: int) -> None:
-            nonlocal said
-            if time.monotonic() - said > SAY_EVERY_S:
-                said = time.monotonic()
+            nonlocal last
+            if time.monotonic() - last > SAY_EVERY_S:
+                last = time.monotonic()
                 self._tell(
                     Event("notice", {"text": f"{_DOING[what]} {service}: {done:,} of {of:,} {_OF[what]}."})
                 )

@@ -83,6 +83,6 @@ class Artefact(Frozen):
         return self.model_dump_json(by_alias=True, indent=1) + "\n"
 
 
-def _short(told: object) -> str:
-    text = " ".join(str(told).split())
+def _short(value: object) -> str:
+    text = " ".join(str(value).split())
     return text if len(text) <= 200 else text[:199] + "…"

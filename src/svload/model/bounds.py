@@ -19,7 +19,7 @@ class Bound:
     because: str
 
     @property
-    def told(self) -> str:
+    def text(self) -> str:
         """Return the reason for a mistake: `at most 1,024 generators can be planned (…)`."""
         return f"at most {self.most:,} {self.what} can be planned ({self.because})"
 
@@ -30,7 +30,7 @@ VALUES = Bound(
     10_000, "values of a study", "plan reads them within 5 s; what stands twice by an alias counts twice"
 )
 PROFILES = Bound(20, "profiles", "plan checks the study under each of them")
-TOLD = Bound(100, "mistakes", "the others show once these are mended")
+REPORTED = Bound(100, "mistakes", "the others show once these are mended")
 """Mistakes reported together."""
 # numbers
 DIGITS = Bound(40, "digits of a number", "a number of 40 digits is beyond all that is measured")

@@ -164,24 +164,24 @@ class Problem:
     @property
     def sentence(self) -> str:
         """Return what happened, in one sentence."""
-        said = self.kind.sentence.format_map(
+        text = self.kind.sentence.format_map(
             _Known({key: _cut(key, value) for key, value in self.details.items()})
         )
-        return said[:-1] if said.endswith(("?.", "!.")) else said
+        return text[:-1] if text.endswith(("?.", "!.")) else text
 
     @property
     def remedy(self) -> str:
         """Return what to do, in one sentence; may be empty. The detail `remedy` replaces the catalogue's."""
-        said = str(self.details.get("remedy") or self.kind.remedy).format_map(_Known(self.details)).strip()
-        return said[:-1] if said.endswith(("?.", "!.")) else said
+        text = str(self.details.get("remedy") or self.kind.remedy).format_map(_Known(self.details)).strip()
+        return text[:-1] if text.endswith(("?.", "!.")) else text
 
     def __str__(self) -> str:
         """Return `place: sentence remedy [code]` on one line, without the user part of URLs and without
         terminal control characters."""
         head = f"{self.place}: " if self.place else ""
         tail = f" {self.remedy}" if self.remedy else ""
-        said = _SECRET.sub("://…@", f"{head}{self.sentence}{tail} [{self.code}]")
-        return _CONTROL.sub(" ", said)
+        text = _SECRET.sub("://…@", f"{head}{self.sentence}{tail} [{self.code}]")
+        return _CONTROL.sub(" ", text)
 
 
 MOST_SIGNS = 200
@@ -225,8 +225,8 @@ def error_line(why: Exception, file: object) -> dict[str, object]:
     """Return the line with which a generator or a sampler reports a failure to its agent: a refusal by the
     system with its file (`file`: the one being written), else generator-failed."""
     if isinstance(why, OSError) and why.errno:
-        told = {"path": os.fsdecode(why.filename) if isinstance(why.filename, str | bytes) else str(file)}
-        return {"error": {"code": "file-refused", "details": told | {"reason": why.strerror or str(why)}}}
+        details = {"path": os.fsdecode(why.filename) if isinstance(why.filename, str | bytes) else str(file)}
+        return {"error": {"code": "file-refused", "details": details | {"reason": why.strerror or str(why)}}}
     return {"error": {"code": "generator-failed", "details": {"reason": f"{type(why).__name__}: {why}"}}}
 
 
@@ -244,9 +244,9 @@ def refusal_line(why: SvloadError) -> dict[str, dict[str, object]]:
 def error_of(name: str, line: object) -> SvloadError:
     """Return the error in such a line of process `name`; for an unknown code generator-failed with the
     line."""
-    said: dict[str, Any] = line if isinstance(line, dict) else {}
-    details: dict[str, object] = dict(said.get("details") or {})
-    code = str(said.get("code", ""))
+    error: dict[str, Any] = line if isinstance(line, dict) else {}
+    details: dict[str, object] = dict(error.get("details") or {})
+    code = str(error.get("code", ""))
     if code in CATALOGUE and code != "generator-failed":
         return SvloadError(Problem(code, details))
     return fail("generator-failed", reason=f"{name}: {details.get('reason', line)}")

@@ -30,7 +30,7 @@ class Option:
     """for a time: an example of its spelling"""
     flag: str = ""
     """text in the help of `svload load`, which then has a flag of that name; empty: there is no flag"""
-    told: str = ""
+    phrase: str = ""
     """text in a load's description if it is not the default, `{}` being the value; empty: it is not
     mentioned"""
 
@@ -56,7 +56,7 @@ class EngineOptions:
         Option(
             "how long a new connection may take, including its TLS handshake; default: the request's timeout",
             flag="Timeout of a new connection, such as 1s; the request then fails.",
-            told="connect timeout {}",
+            phrase="connect timeout {}",
         ),
     ] = None
     pacing_quantum_ns: Annotated[
@@ -67,7 +67,7 @@ class EngineOptions:
             most=QUANTUM_NS,
             example="1 ms",
             flag="Start due requests only this often, such as 1ms: less CPU, more lag.",
-            told="starts only every {}",
+            phrase="starts only every {}",
         ),
     ] = 0
 
@@ -137,9 +137,9 @@ class Described:
 
     def words(self, value: Any) -> str:
         """Return the text for `value` in a load's description; empty if it is not mentioned."""
-        if not self.option.told or value == self.default:
+        if not self.option.phrase or value == self.default:
             return ""
-        return self.option.told.format(show_duration(value / 1e9) if self.is_time else value)
+        return self.option.phrase.format(show_duration(value / 1e9) if self.is_time else value)
 
 
 @cache

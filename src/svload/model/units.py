@@ -161,9 +161,9 @@ def size_bytes(text: str | float | int) -> int:
 def bytes_per_s(text: str | float | int) -> int:
     """Return a data rate, from bytes or bits, as whole bytes per second: `20 MB/s`, `10 Mbit/s`. Raises
     ValueError."""
-    told = "write a rate of data, such as 20 MB/s or 10 Mbit/s"
+    sentence = "write a rate of data, such as 20 MB/s or 10 Mbit/s"
     if not isinstance(text, str) or not text.strip().endswith("/s"):
-        raise ValueError(told)
+        raise ValueError(sentence)
     amount = text.strip().removesuffix("/s").strip()
     of_bits = amount.endswith("bit")
     try:
@@ -174,7 +174,7 @@ def bytes_per_s(text: str | float | int) -> int:
         raise Misread(why.reason, [f"{reading}/s" for reading in why.readings]) from None
     rate = found // 8 if of_bits else found
     if rate <= 0:
-        raise ValueError(told)
+        raise ValueError(sentence)
     return rate
 
 

@@ -44,8 +44,8 @@ def keep_attempt(run: RunDir, trial: str, attempt: int, why: str, sentence: str 
         raw.unlink()
     text = sentence or f"this attempt was {why} and does not count"
     with Journal(target / "events.jsonl") as journal:
-        told = {"trial": trial, "attempt": attempt, "why": why, "text": text}
-        journal.write(Event("notice", told), sync=True)
+        record = {"trial": trial, "attempt": attempt, "why": why, "text": text}
+        journal.write(Event("notice", record), sync=True)
 
 
 def keep_logs(lab: Path, target: Path) -> Path:
@@ -72,12 +72,12 @@ def name_kept_logs(lab: Path, target: Path, error: SvloadError) -> None:
                 problem.details[name] = _named_there(str(value), lab, target)
 
 
-def _named_there(said: str, lab: Path, target: Path) -> str:
+def _named_there(text: str, lab: Path, target: Path) -> str:
     for log in sorted(lab.rglob("*.log"), reverse=True):
         kept = _kept_as(log, lab, target)
         if kept.is_file():
-            said = said.replace(str(log), str(kept))
-    return re.sub(re.escape(str(lab)) + r"[\w./-]*?(?=\.?(\s|$))", str(target), said)
+            text = text.replace(str(log), str(kept))
+    return re.sub(re.escape(str(lab)) + r"[\w./-]*?(?=\.?(\s|$))", str(target), text)
 
 
 def _kept_as(log: Path, lab: Path, target: Path) -> Path:

@@ -221,11 +221,15 @@ class BlockRun:
         ]
 
     def _listener(self, times: Sequence[Timeline]) -> Progress:
-        told = {side.bench.side: side.listener(own) for side, own in zip(self.sides, times, strict=True)}
+        listeners = {side.bench.side: side.listener(own) for side, own in zip(self.sides, times, strict=True)}
 
         def progress(heard: dict[str, dict[str, Any]]) -> None:
-            for name, listener in told.items():
-                if own := {plain(share, name): said for share, said in heard.items() if is_of(share, name)}:
+            for name, listener in listeners.items():
+                if own := {
+                    plain(share, name): progress_words
+                    for share, progress_words in heard.items()
+                    if is_of(share, name)
+                }:
                     listener(own)
 
         return progress

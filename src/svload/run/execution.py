@@ -530,8 +530,8 @@ class _Execution:
             return None
         write_artefact(self.run.batch_path(batch.number), batch)
         self.lock = self.run.lock()
-        told = so_far_of(self.lock, known)
-        self._say("batch", number=batch.number, trials=len(batch.trials), because=batch.because, **told)
+        result = so_far_of(self.lock, known)
+        self._say("batch", number=batch.number, trials=len(batch.trials), because=batch.because, **result)
         return batch, batch.trials[0]
 
     def _attempt(self, bench: Bench, plan: TrialPlan) -> None:

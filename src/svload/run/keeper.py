@@ -51,8 +51,8 @@ def main(folder: Path, until_wall: float) -> int:
         problems = [
             without_logs(p, "A run of the study (svload run) keeps its logs.") for p in error.problems
         ]
-        told = [{"code": p.code, "details": p.details, "place": p.place} for p in problems]
-        write_output(folder / "failure.json", json.dumps(told, default=str))
+        reports = [{"code": p.code, "details": p.details, "place": p.place} for p in problems]
+        write_output(folder / "failure.json", json.dumps(reports, default=str))
         return int(error.exit_code)
     shutil.rmtree(folder, ignore_errors=True)
     return 0

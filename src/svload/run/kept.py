@@ -62,9 +62,9 @@ def keep(lock: Lock, lease_s: float) -> dict[str, Any]:
 
 
 def _failure(folder: Path, log: Path) -> SvloadError:
-    told = folder / "failure.json"
-    if told.exists():
-        problems = json.loads(told.read_text())
+    file = folder / "failure.json"
+    if file.exists():
+        problems = json.loads(file.read_text())
         return SvloadError(
             *(Problem(problem["code"], problem["details"], problem["place"]) for problem in problems)
         )

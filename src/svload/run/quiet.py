@@ -41,7 +41,7 @@ def wait_for_quiet(
 ) -> bool:
     """Wait at most `bound_s` until the machine is quiet; `say` gets what is waited for. Return whether it is
     quiet."""
-    begun, said, looks = now(), float("-inf"), list[Look]()
+    begun, reported, looks = now(), float("-inf"), list[Look]()
     while not should_stop():
         looks = [*looks[1 - QUIET_LOOKS :], look()]
         waited_s, found = now() - begun, "; ".join(disturbances(looks[-1]))
@@ -51,8 +51,8 @@ def wait_for_quiet(
         if waited_s >= bound_s:
             say(f"the machine was not quiet within {show_duration(bound_s)}; the run starts anyway" + (f": {found}" if found else ""))  # fmt: skip
             return False
-        if found and now() - said >= SAY_EVERY_S:
-            said = now()
+        if found and now() - reported >= SAY_EVERY_S:
+            reported = now()
             say(
                 f"waiting for a quiet machine, {show_duration(waited_s)} of {show_duration(bound_s)}: {found}"
             )

@@ -63,9 +63,11 @@ def _parts(value: str) -> Iterator[str]:
     `user:password`, and those of parts that are text in base64 (`Basic …`)."""
     for word in re.split(r"[\s;,]+", value):
         named = word.partition("=")[2].strip('"=') or word
-        for told in (named, *_decoded(named)):
+        for secret in (named, *_decoded(named)):
             yield from (
-                one for one in (told, *told.split(":")) if len(one) >= 4 and one.casefold() not in _SCHEMES
+                one
+                for one in (secret, *secret.split(":"))
+                if len(one) >= 4 and one.casefold() not in _SCHEMES
             )
 
 

@@ -370,11 +370,11 @@ class TrialRun:
         self.populated.append(without_secrets(done, self.config))
         unfinished = group.executor.shape == "finite" and not done.plan_done
         if done.failed or unfinished or not done.ok:
-            told = f"{done.ok:,} of {done.due:,} requests of {group.name} were ok"
+            text = f"{done.ok:,} of {done.due:,} requests of {group.name} were ok"
             why = done.errors or done.status
             late = f", and it was not done within {show_duration(lasts_ns / 1e9)}" if unfinished else ""
             hosts = " and ".join(sorted(group.hosts))
-            raise fail("reset-failed", service=hosts, reason=f"{told}{late} ({why})")
+            raise fail("reset-failed", service=hosts, reason=f"{text}{late} ({why})")
 
     def _warm(self, step: Preparation, shares: list[Share]) -> None:
         config = self.config
@@ -476,9 +476,9 @@ class TrialRun:
 
     def _tell_faults(self) -> None:
         for event in self.planned.news() if self.planned is not None else ():
-            told = replace(event, data={"trial": self.plan.trial, **event.data})
-            self._journal.write(told)
-            self.bench.emit(told)
+            event_words = replace(event, data={"trial": self.plan.trial, **event.data})
+            self._journal.write(event_words)
+            self.bench.emit(event_words)
 
     def write(
         self, load: Load, times: Timeline, after: tuple[dict[str, Counters], Moment], readings: Readings

@@ -79,14 +79,14 @@ def warm_up(trial: TrialRun, least: int = 0, check: Callable[[Warmed], object] |
             if seen.settled and fewest >= least:
                 break
             config = without_ramps(config)
-    told = f"{show_duration(took_ns / 1e9)} of warm-up"
+    text = f"{show_duration(took_ns / 1e9)} of warm-up"
     if not fewest:
-        trial.notice(f"{trial.plan.case} answered none of its requests in {told}")
+        trial.notice(f"{trial.plan.case} answered none of its requests in {text}")
     elif settled_ns is None:
-        trial.notice(f"{trial.plan.case} had not settled after {told}")
+        trial.notice(f"{trial.plan.case} had not settled after {text}")
     if 0 < fewest < least:
         trial.notice(
-            f"{trial.plan.case}: {fewest} requests in {told} are too few to tell a stall from a slow server, "
+            f"{trial.plan.case}: {fewest} requests in {text} are too few to tell a stall from a slow server, "
             f"so the turns may be longer than necessary"
         )
     p99_ns = max(map(typical_p99_ns, groups), default=0.0)

@@ -48,11 +48,11 @@ def _write(path: Path, trial: TrialData) -> None:
     order = np.lexsort((samples["begun_ns"], samples["done_ns"]))
     order = order[samples["done_ns"][order] >= 0]
     schema = pa.schema([(name, pa.string() if name in _TEXTS else pa.int64()) for name in HEADER])
-    told = _Told(trial)
+    text = _Told(trial)
     with pacsv.CSVWriter(path, schema, write_options=pacsv.WriteOptions(quoting_style="needed")) as writer:
         for first in range(0, len(order), _PIECE):
             rows = {name: samples[name][order[first : first + _PIECE]] for name in _COLUMNS}
-            writer.write_table(pa.table(told.of(rows, summary), schema=schema))
+            writer.write_table(pa.table(text.of(rows, summary), schema=schema))
 
 
 _TEXTS = (

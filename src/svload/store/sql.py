@@ -78,8 +78,8 @@ def query(run: RunDir, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
                 raise fail("usage", reason="the statement is empty", hint=hint)
             return found
         except duckdb.Error as why:
-            said = str(why).partition("\nLINE ")[0].strip().rstrip(".")
-            raise fail("usage", reason=said, hint=hint) from why
+            text = str(why).partition("\nLINE ")[0].strip().rstrip(".")
+            raise fail("usage", reason=text, hint=hint) from why
 
 
 def _answer(

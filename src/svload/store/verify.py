@@ -160,10 +160,12 @@ def _placement(run: RunDir, thinned: Thinned | None) -> list[Problem]:
     path = run.placement_path
     if thinned is not None:
         return _as_thinned(path, run, thinned)
-    told = [event.data.get("sha256") for event in read_events(run.events).events if event.kind == "placement"]
-    if told and not path.is_file():
+    hashes = [
+        event.data.get("sha256") for event in read_events(run.events).events if event.kind == "placement"
+    ]
+    if hashes and not path.is_file():
         return [damage(path, "the run's journal saw it written and it is missing")] if _sealed(run) else []
-    if told and sha256_file(path) not in told:
+    if hashes and sha256_file(path) not in hashes:
         return [damage(path, "it is none that the run's journal saw written")]
     return []
 
@@ -179,13 +181,13 @@ def _as_thinned(path: Path, run: RunDir, thinned: Thinned) -> list[Problem]:
 
 def _against_journal(run: RunDir) -> list[Problem]:
     """Return trials that were sealed according to the run's journal, and now have no seal or another one."""
-    told = {
+    events = {
         trial: event.text("seal_sha256")
         for event in read_events(run.events).events
         if event.kind == "trial-sealed" and (trial := event.text("trial"))
     }
     problems = []
-    for name, digest in told.items():
+    for name, digest in events.items():
         seal = run.trial(name).seal
         if not seal.is_file():
             problems.append(damage(seal, "the run's journal saw it sealed and it is missing"))

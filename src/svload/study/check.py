@@ -94,9 +94,9 @@ def _waiting_in_a_circle(data: Mapping[str, Any]) -> Iterable[Mistake]:
             seen.add(at)
             at = waits[at]
         if at == name and len(seen) > 1:
-            told = f"{' and '.join(sorted(seen))} wait for each other in a circle"
+            reason = f"{' and '.join(sorted(seen))} wait for each other in a circle"
             yield bad_value(
-                ("traffic", name, "start_when"), told, waits[name], "Let one of them begin by itself."
+                ("traffic", name, "start_when"), reason, waits[name], "Let one of them begin by itself."
             )
             return
 
@@ -139,9 +139,9 @@ def _references(data: Mapping[str, Any], vocabulary: Vocabulary) -> Iterable[Mis
                 continue
             # A level's field may hold what only its place of use allows.
             parts = [path] if path[0] != "factors" else [("requests",), ("lab",)]
-            told = [explain(reference, vocabulary, allowed_at(part)) for part in parts]
-            if told[0] and all(told):
-                hint, meant = told[0]
+            texts = [explain(reference, vocabulary, allowed_at(part)) for part in parts]
+            if texts[0] and all(texts):
+                hint, meant = texts[0]
                 yield bad_reference(path, f"${{{reference}}}", hint, meant)
 
 
@@ -207,8 +207,8 @@ def check_case_criteria(config: CaseConfig, data: Mapping[str, Any], monitored: 
             continue
         if criterion.level and number >= len(config.thresholds):
             yield bad_criterion(path, text, "only a threshold can be about one level of the load")
-        elif criterion.level and (told := _no_such_level(criterion, config)):
-            yield bad_criterion(path, text, told)
+        elif criterion.level and (reason := _no_such_level(criterion, config)):
+            yield bad_criterion(path, text, reason)
 
 
 def _no_such_level(criterion: Criterion, config: CaseConfig) -> str:
@@ -310,8 +310,8 @@ def uncompared(data: Mapping[str, Any], cases: Sequence[Case]) -> Iterable[Mista
             continue
         run = {case.levels[factor] for case in meant if case.excluded is None}
         if level_name(baseline) not in run:
-            told = f"every case of {factor}: {level_name(baseline)} is excluded, there is nothing to compare with"
-            yield bad_value(("compare", index, "baseline"), told, level_name(baseline))
+            reason = f"every case of {factor}: {level_name(baseline)} is excluded, there is nothing to compare with"
+            yield bad_value(("compare", index, "baseline"), reason, level_name(baseline))
         elif len(run) < 2:
-            told = f"every case but those of {factor}: {level_name(baseline)} is excluded, there is nothing to compare"
-            yield bad_value(("compare", index, "factor"), told, factor)
+            reason = f"every case but those of {factor}: {level_name(baseline)} is excluded, there is nothing to compare"
+            yield bad_value(("compare", index, "factor"), reason, factor)

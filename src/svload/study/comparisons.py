@@ -65,8 +65,8 @@ def bring_up_mistakes(data: Mapping[str, Any]) -> Iterable[Mistake]:
         return
     replicates = measure.get("replicates", 6)
     if isinstance(replicates, int) and bring_ups > replicates:
-        told = f"at most one bring-up a block can be made, and there are {replicates} blocks"
-        yield bad_value(("measure", "bring_ups"), told, bring_ups, "Raise replicates, or lower it.")
+        reason = f"at most one bring-up a block can be made, and there are {replicates} blocks"
+        yield bad_value(("measure", "bring_ups"), reason, bring_ups, "Raise replicates, or lower it.")
     lab = data.get("lab")
     services = lab.values() if isinstance(lab, dict) else ()
     if services and all(isinstance(service, dict) and "at" in service for service in services):
@@ -98,10 +98,10 @@ def mixed_loads(
         mixed = next((found for found in models.values() if len(found) > 1), None)
         if mixed is not None:
             (one, first), (other, second) = list(mixed.items())[:2]
-            told = f"{first} is a {one}, {second} an {other}" if other.startswith("o") else f"{first} is an {one}, {second} a {other}"  # fmt: skip
+            reason = f"{first} is a {one}, {second} an {other}" if other.startswith("o") else f"{first} is an {one}, {second} a {other}"  # fmt: skip
             yield bad_value(
                 (*path, "factor"),
-                f"closed and open loops are never compared ({told})",
+                f"closed and open loops are never compared ({reason})",
                 factor,
                 "Give both sides the same executor, or compare each among its own with when.",
             )

@@ -215,8 +215,8 @@ class _Reader:
             for entry, part in self.parts("before_trial", schema.StepPart)
         )
         if not groups and not self.mistakes:
-            told = "no traffic group is left" + self._where()
-            self.mistakes.append(bad_value(("traffic",), told, "nothing", "Let one make the load."))
+            reason = "no traffic group is left" + self._where()
+            self.mistakes.append(bad_value(("traffic",), reason, "nothing", "Let one make the load."))
         sampled = self._sampled(services)
         faults = tuple(
             fault
@@ -517,9 +517,9 @@ class _Reader:
         }
         for entry, part in self.parts("before_trial", schema.StepPart):
             if part.warm is not None and part.warm not in asked:
-                told = "no traffic group asks for its rows" + self._where()
+                reason = "no traffic group asks for its rows" + self._where()
                 hint = "Name a feeder that is asked, or say by when: in which cases this step is meant."
-                yield bad_value((*entry.path, "warm"), told, part.warm, hint)
+                yield bad_value((*entry.path, "warm"), reason, part.warm, hint)
 
     def _where(self) -> str:
         """Return ` where users: 8`; empty for a study without factors."""
@@ -530,13 +530,13 @@ class _Reader:
         """Return a step before the trial; a population is one of the groups that were `made`."""
         group = next((group for group in made if group.name == part.populate), None)
         if part.populate is not None and group is None and not self.mistakes:
-            told = "this group makes no load" + self._where()
+            reason = "this group makes no load" + self._where()
             hint = "Give the step the group's when."
-            self.mistakes.append(bad_value((*path, "populate"), told, part.populate, hint))
+            self.mistakes.append(bad_value((*path, "populate"), reason, part.populate, hint))
         if group is not None and part.lasts is None and group.executor.shape != "finite":
-            told = f"{part.populate} is not a fixed amount of work, so it needs a duration (lasts)"
+            reason = f"{part.populate} is not a fixed amount of work, so it needs a duration (lasts)"
             hint = "Write lasts: 30s, or take the executor shared-iterations."
-            self.mistakes.append(bad_value((*path, "populate"), told, part.populate, hint))
+            self.mistakes.append(bad_value((*path, "populate"), reason, part.populate, hint))
         lasts = {} if part.lasts is None else {"lasts_ns": part.lasts}
         return Preparation(
             reset=tuple(part.reset or ()),
@@ -598,40 +598,40 @@ def http2_mistakes(group: Group, path: Path) -> list[Mistake]:
 
 def _without(group: Group, path: Path) -> Iterator[Mistake]:
     if group.streams > 1:
-        told = "requests share a connection over HTTP/2 only"
-        yield bad_value((*path, "streams"), told, group.streams, "Write http2: true beside it.")
+        reason = "requests share a connection over HTTP/2 only"
+        yield bad_value((*path, "streams"), reason, group.streams, "Write http2: true beside it.")
 
 
 def _of_the_group(group: Group, path: Path) -> Iterator[Mistake]:
     if group.streams > STREAMS.most:
         yield bad_value((*path, "streams"), f"expected at most {STREAMS.most:,} streams", group.streams)
     if group.connection == "new" and group.streams > 1:
-        told = "a connection for each request carries one stream"
+        reason = "a connection for each request carries one stream"
         yield bad_value(
-            (*path, "streams"), told, group.streams, "Leave it out, or say connection: keep-alive."
+            (*path, "streams"), reason, group.streams, "Leave it out, or say connection: keep-alive."
         )
     executor = group.executor
     if isinstance(executor, ClosedLoop) and group.generators > group.connections(executor.most_vus):
-        told = f"there are only {group.connections(executor.most_vus)} connections to share"
-        yield bad_value((*path, "generators"), told, group.generators)
+        reason = f"there are only {group.connections(executor.most_vus)} connections to share"
+        yield bad_value((*path, "generators"), reason, group.generators)
     if group.connection == "shared":
-        told = "over HTTP/2 users share connections by streams"
-        yield bad_value((*path, "connection"), told, "shared", "Leave it out, and say streams: 16.")
+        reason = "over HTTP/2 users share connections by streams"
+        yield bad_value((*path, "connection"), reason, "shared", "Leave it out, and say streams: 16.")
     for request in dict.fromkeys(group.requests):
         yield from _of_a_request(group, request, path)
 
 
 def _of_a_request(group: Group, request: Request, path: Path) -> Iterator[Mistake]:
     if request.is_raw:
-        told = "a dialogue is held on a stream of bytes, which HTTP/2 is not"
-        yield bad_value((*path, "http2"), told, group.http2, f"Put {request.name} into a group of its own.")
+        reason = "a dialogue is held on a stream of bytes, which HTTP/2 is not"
+        yield bad_value((*path, "http2"), reason, group.http2, f"Put {request.name} into a group of its own.")
     elif group.http2 == "preferred" and request.url is None and request.scheme != "https":
-        told = "without TLS nothing can choose between HTTP/2 and HTTP/1.1"
-        yield bad_value((*path, "http2"), told, "preferred", "Write http2: true, or ask by https.")
+        reason = "without TLS nothing can choose between HTTP/2 and HTTP/1.1"
+        yield bad_value((*path, "http2"), reason, "preferred", "Write http2: true, or ask by https.")
     for name, _ in request.headers:
         if name.lower() in CONNECTION_FIELDS:
-            told = f"HTTP/2 has no header {name}"
-            yield bad_value((*path, "http2"), told, group.http2, f"Leave it out of {request.name}.")
+            reason = f"HTTP/2 has no header {name}"
+            yield bad_value((*path, "http2"), reason, group.http2, f"Leave it out of {request.name}.")
 
 
 RENEWAL = "renewal"
@@ -667,5 +667,5 @@ def sampling_mistakes(
         yield unknown_name(PROFILE, name, "service under lab", known)
         return
     kit = next((spec.kit for spec in services if spec.name == name), "")
-    if told := _WITHOUT_PROCESSES.get(kit):
-        yield bad_value(PROFILE, told.format(name=name), name, "Name a service that svload starts.")
+    if reason := _WITHOUT_PROCESSES.get(kit):
+        yield bad_value(PROFILE, reason.format(name=name), name, "Name a service that svload starts.")

@@ -73,11 +73,11 @@ class Found:
     @property
     def full(self) -> bool:
         """Return whether the largest reported number of mistakes has been found."""
-        return len(self.paths) >= bounds.TOLD.most
+        return len(self.paths) >= bounds.REPORTED.most
 
     def add(self, mistakes: Iterable[Mistake]) -> None:
         """Add the new mistakes of a pass (several may be in one place); continue with the corrected study."""
-        left = bounds.TOLD.most - len(self.paths)
+        left = bounds.REPORTED.most - len(self.paths)
         fresh = list(islice((mistake for mistake in mistakes if not self._known(mistake.path)), max(left, 0)))
         self.paths += [mistake.path for mistake in fresh]
         self.problems += [mistake.problem(self.tree) for mistake in fresh]
@@ -161,14 +161,14 @@ class Checks:
         """Report more cases, or values in all cases of study and profiles, than a plan processes in time."""
         count = math.prod(len(factor.levels) for factor in factors)
         if count > bounds.CASES.most:
-            return bad_value(("factors",), bounds.CASES.told, f"{count:,}")
+            return bad_value(("factors",), bounds.CASES.text, f"{count:,}")
         values = values_in({key: part for key, part in data.items() if key != "factors"})
         mine = count * (values + bounds.VALUES_OF_A_CASE)
         self.work += mine
         if self.work <= bounds.WORK.most or count <= 1:
             return None
         before = f" after {self.work - mine:,} in its other profiles" if self.work > mine else ""
-        return bad_value(("factors",), bounds.WORK.told, f"{values:,} values × {count:,} cases{before}")
+        return bad_value(("factors",), bounds.WORK.text, f"{values:,} values × {count:,} cases{before}")
 
     def _each_case(
         self,
@@ -217,7 +217,7 @@ class Checks:
         found.add(side_mistakes(data, cases, configs))
         measures = tuple(config.measure for config in configs.values())
         if (trials := sum(measure.replicates for measure in measures)) > bounds.TRIALS.most:
-            found.add([bad_value(("measure", "replicates"), bounds.TRIALS.told, f"{trials:,}")])
+            found.add([bad_value(("measure", "replicates"), bounds.TRIALS.text, f"{trials:,}")])
         return measures
 
     def _lab_as_written(self, data: dict[str, Any], chosen: bool) -> Iterable[Mistake]:
@@ -241,9 +241,9 @@ class Checks:
 def _as_written(name: str, service: Any) -> ServiceSpec:
     """Return a service before its references are resolved; one that names no kit is reported elsewhere, and
     others may need it."""
-    said = service if isinstance(service, dict) else {}
-    options = {key: value for key, value in said.items() if key != "kit"}
-    return ServiceSpec(name=name, kit=kit_of(said) or "", options=options)
+    written = service if isinstance(service, dict) else {}
+    options = {key: value for key, value in written.items() if key != "kit"}
+    return ServiceSpec(name=name, kit=kit_of(written) or "", options=options)
 
 
 def _tables_of(config: CaseConfig) -> dict[str, Any]:
@@ -269,13 +269,13 @@ def _scheme_mistakes(services: Sequence[ServiceSpec], groups: Sequence[Group]) -
         for target in group.endpoints:
             scheme, _, name = target.partition("://")
             if many.get(name, 1) > 1:
-                told = f"{name} has {many[name]} replicas, and a connection goes to one of them"
+                reason = f"{name} has {many[name]} replicas, and a connection goes to one of them"
                 hint = f"Put a server before them that shares requests out: {{kit: nginx, of: {name}}}."
-                yield bad_value(("traffic", group.name), told, target, hint)
+                yield bad_value(("traffic", group.name), reason, target, hint)
             if speaks.get(name, scheme) != scheme:
-                said = shortened(speaks[name])
-                told = f"{name} is at an address of {said}"
-                yield bad_value(("traffic", group.name), told, target, f"Write {said}://{name}.")
+                protocol = shortened(speaks[name])
+                reason = f"{name} is at an address of {protocol}"
+                yield bad_value(("traffic", group.name), reason, target, f"Write {protocol}://{name}.")
 
 
 def _body_mistakes(groups: Sequence[Group], folder: FilePath) -> Iterable[Mistake]:
@@ -304,8 +304,8 @@ def cases_of(
         elif factors:
             try:
                 text = text_beside(file, bounds.TABLE_BYTES.most)
-                names, valid, told = read_case_names(text, str(folder / table), factors)
-                mistakes += told if strict else []
+                names, valid, faults = read_case_names(text, str(folder / table), factors)
+                mistakes += faults if strict else []
             except (OSError, ValueError, csv.Error) as why:
                 mistakes.append(bad_value(("case_names",), f"expected a table of cases ({why})", table))
     rules = data.get("exclude")
@@ -313,13 +313,13 @@ def cases_of(
     cases = make_cases(factors, sound, names, str(data.get("name", "")))
     for case in cases if strict else ():
         if case.name in valid and valid[case.name] != (case.excluded is None):
-            said = "valid, but it is excluded" if valid[case.name] else "not valid, but nothing excludes it"
-            mistakes.append(bad_value(("case_names",), f"{case.name} is {said}", table))
+            state = "valid, but it is excluded" if valid[case.name] else "not valid, but nothing excludes it"
+            mistakes.append(bad_value(("case_names",), f"{case.name} is {state}", table))
     replicates = section_of(data, "measure").get("replicates")
     valid_cases = sum(case.excluded is None for case in cases)
     if isinstance(replicates, int) and valid_cases * replicates > bounds.TRIALS.most:
         asked = f"{valid_cases} × {replicates}"
-        mistakes.append(bad_value(("measure", "replicates"), bounds.TRIALS.told, asked))
+        mistakes.append(bad_value(("measure", "replicates"), bounds.TRIALS.text, asked))
     if cases and all(case.excluded is not None for case in cases):
         mistakes.append(bad_value(("exclude",), "no case is left", f"{len(cases)} excluded"))
     return cases, mistakes

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal, Protocol
 
-from svload.model.bounds import LEVELS, OPEN, TOLD
+from svload.model.bounds import LEVELS, OPEN, REPORTED
 from svload.model.parameters import kernel_change
 from svload.model.study import Case, Factor, Level
 from svload.model.visible import marks_as_letters
@@ -73,7 +73,7 @@ def read_factor(name: str, raw: Any) -> tuple[Factor | None, list[Mistake]]:
             bad_value(path, "expected a list of levels, or level: {field: value}", raw, "Write [a, b].")
         )
     if len(entries) > LEVELS.most:
-        return None, [bad_value(path, LEVELS.told, f"{len(entries):,}")]
+        return None, [bad_value(path, LEVELS.text, f"{len(entries):,}")]
     levels: dict[str, Level] = {}
     for place, key, value, fields in entries:
         if fields is not None and not isinstance(fields, dict):
@@ -81,8 +81,8 @@ def read_factor(name: str, raw: Any) -> tuple[Factor | None, list[Mistake]]:
             if isinstance(value, list):
                 mistakes.append(bad_value(place, "expected a value or fields (name: value)", value))
         if not key.strip() or _CONTROL.search(key) or len(key) > MOST_SIGNS:
-            told = f"expected a level's name: 1 to {MOST_SIGNS} signs that can be seen"
-            mistakes.append(bad_value(place, told, key))
+            reason = f"expected a level's name: 1 to {MOST_SIGNS} signs that can be seen"
+            mistakes.append(bad_value(place, reason, key))
         if key in levels:
             mistakes.append(bad_value(place, "this level stands here a second time", key))
             continue
@@ -103,8 +103,8 @@ def _open_factor(name: str, ends: list[Any], path: Path) -> tuple[Factor | None,
     """Return a factor whose values batches choose during the run."""
     numbers = [end for end in ends if isinstance(end, int | float) and not isinstance(end, bool)]
     if len(ends) != 2 or len(numbers) != 2 or not 0 <= numbers[0] < numbers[1] <= OPEN.most:
-        told = "expected the least and the largest value"
-        return None, [bad_value(path, told, ends, f"Write [1, 4000], at most {OPEN.most:,}.")]
+        reason = "expected the least and the largest value"
+        return None, [bad_value(path, reason, ends, f"Write [1, 4000], at most {OPEN.most:,}.")]
     return Factor(name=name, levels=(), open=(numbers[0], numbers[1])), []
 
 
@@ -209,7 +209,7 @@ def read_case_names(text: str, file: str, factors: Sequence[Factor]) -> tuple[di
     called: set[str] = set()
     for row in rows:
         line = rows.line_num
-        if len(mistakes) >= TOLD.most:
+        if len(mistakes) >= REPORTED.most:
             break
         if None in row or None in row.values():
             told(line, f"expected {len(header)} values", ",".join(str(value) for value in row.values()))
@@ -275,12 +275,14 @@ def _change_at(data: Mapping[str, Any], path: Path, default: Change, kits: Kits 
     lab = data.get(path[0]) if path[0] == "lab" and len(path) > 2 else None
     service = lab.get(path[1]) if isinstance(lab, Mapping) else None
     model = (kits or {}).get(str(kit_of(service))) if isinstance(service, dict) else None
-    said: str = kernel_change(str(path[1])) if path[0] == "sysctl" and len(path) > 1 else ""
+    kernel: str = kernel_change(str(path[1])) if path[0] == "sysctl" and len(path) > 1 else ""
     if model is not None:
-        said = model.change_of(str(path[2]), str(path[3]) if len(path) > 3 else None)
-    if said == "request" and any(kit_of(one) != "external" for _, one in dicts_of(section_of(data, "lab"))):
+        kernel = model.change_of(str(path[2]), str(path[3]) if len(path) > 3 else None)
+    if kernel == "request" and any(kit_of(one) != "external" for _, one in dicts_of(section_of(data, "lab"))):
         return default
-    return next((change for change in _CLASSES if change == ("live" if said == "reload" else said)), default)
+    return next(
+        (change for change in _CLASSES if change == ("live" if kernel == "reload" else kernel)), default
+    )
 
 
 def _reached(text: str, factors: Sequence[Factor]) -> set[str]:

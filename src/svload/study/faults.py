@@ -70,25 +70,25 @@ def _shared_parts(faults: Sequence[Fault]) -> Iterator[Mistake]:
     for fault in limited:
         wider = [other.target for other in limited if fault.target.startswith(f"{other.target}-")]
         if wider:
-            told = f"its processes are those of {wider[0]} too, which is limited as well"
+            reason = f"its processes are those of {wider[0]} too, which is limited as well"
             hint = "Limit one of both."
-            yield bad_value(("faults", fault.place, "limit"), told, fault.target, hint)
+            yield bad_value(("faults", fault.place, "limit"), reason, fault.target, hint)
 
 
 def _too_late(fault: Fault, duration_ns: int) -> Iterator[Mistake]:
     lasts_ns = fault.lasts_ns or 0
     if fault.at_ns >= duration_ns:
-        told = f"nothing is measured any more then: the trial lasts {show_duration(duration_ns / 1e9)}"
+        reason = f"nothing is measured any more then: the trial lasts {show_duration(duration_ns / 1e9)}"
         yield bad_value(
             ("faults", fault.place, "at"),
-            told,
+            reason,
             show_duration(fault.at_ns / 1e9),
             "Let it come earlier, or measure longer.",
         )
     elif fault.at_ns + lasts_ns > duration_ns:
-        told = f"it would end after the trial, which lasts {show_duration(duration_ns / 1e9)}"
+        reason = f"it would end after the trial, which lasts {show_duration(duration_ns / 1e9)}"
         hint = "Make it shorter, or leave it out: what lasts is taken back after the trial."
-        yield bad_value(("faults", fault.place, "for"), told, show_duration(lasts_ns / 1e9), hint)
+        yield bad_value(("faults", fault.place, "for"), reason, show_duration(lasts_ns / 1e9), hint)
 
 
 def _target_mistakes(
@@ -183,6 +183,6 @@ class _Course:
 def _out_of_order(config: CaseConfig, services: Mapping[str, ServiceSpec]) -> Iterator[Mistake]:
     course = _Course({name: spec.servers for name, spec in services.items()})
     for act in acts_of(config.faults):
-        if told := course.wrong(act):
+        if fault := course.wrong(act):
             hint = "Stop or kill it before." if act.do == "start" else "Take back one before the next begins."
-            yield bad_value(("faults", act.place), told, f"{act.do}: {act.target}", hint)
+            yield bad_value(("faults", act.place), fault, f"{act.do}: {act.target}", hint)

@@ -100,7 +100,7 @@ def _csv(file: FilePath) -> dict[str, Sequence[object]]:
                 raise ValueError(f"line {rows.line_num} holds a NUL")
             found.append(row)
             if len(found) > ROWS.most:
-                raise ValueError(f"{ROWS.told}")
+                raise ValueError(f"{ROWS.text}")
     except csv.Error as why:
         raise ValueError(f"line {rows.line_num}: {why}") from why
     if not found:
@@ -129,7 +129,7 @@ def _parquet(file: FilePath) -> dict[str, Sequence[object]]:
             table = found.read()
             size = sum(map(_decoded_bytes, table.columns))
         if found.metadata.num_rows > ROWS.most or size > TABLE_BYTES.most:
-            raise ValueError(f"{ROWS.told}, of {TABLE_BYTES.most:,} bytes at most")
+            raise ValueError(f"{ROWS.text}, of {TABLE_BYTES.most:,} bytes at most")
         columns = {name: table.column(name).to_pylist() for name in table.column_names}
     except ArrowException as why:
         raise ValueError(" ".join(str(why).split())) from why
@@ -183,8 +183,8 @@ def file_mistakes(data: Mapping[str, Any], folder: FilePath) -> Iterable[Mistake
                 yield bad_value(path, "expected a file inside the study's folder", named)
                 continue
             found = file.stat()
-            if told := _fault(kind, file, found.st_mtime_ns, found.st_size):
-                yield bad_value(path, f"expected a table ({told})", named)
+            if fault := _fault(kind, file, found.st_mtime_ns, found.st_size):
+                yield bad_value(path, f"expected a table ({fault})", named)
 
 
 @lru_cache(maxsize=64)
@@ -215,8 +215,8 @@ def read_feeder(
     if table is None:
         numbers = part.numbers
         values = part.values
-        told = f"{part.csv} {part.parquet} {values} {numbers}"
-        table = f"{name}.{hashlib.blake2b(told.encode(), digest_size=4).hexdigest()}"
+        key = f"{part.csv} {part.parquet} {values} {numbers}"
+        table = f"{name}.{hashlib.blake2b(key.encode(), digest_size=4).hexdigest()}"
         source = TableSource(
             name=table,
             csv=part.csv,

@@ -34,13 +34,13 @@ def _entries(written: Node) -> list[Node]:
 
 def _by_metric(entry: Node) -> list[Node]:
     """Return the thresholds of `{http_req_duration: [p(95)<200, …]}`, with their `when`; else none."""
-    said = entry.value
-    if not isinstance(said, dict) or not all(key == "when" or is_k6(key) for key in said):
+    value = entry.value
+    if not isinstance(value, dict) or not all(key == "when" or is_k6(key) for key in value):
         return []
-    when = {"when": said["when"]} if "when" in said else {}
+    when = {"when": value["when"]} if "when" in value else {}
     return [
         _of_pair(metric, one, when)
-        for metric, node in said.items()
+        for metric, node in value.items()
         if metric != "when"
         for one in (node.value if isinstance(node.value, list) else [node])
     ]

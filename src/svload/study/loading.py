@@ -89,7 +89,7 @@ def load_study(
     base = read_sets(base, file.parent, problems)
     profiles = {name: read_sets(part, file.parent, problems) for name, part in profiles.items()}
     if len(profiles) > bounds.PROFILES.most:
-        raise SvloadError(bad_value(("profiles",), bounds.PROFILES.told, len(profiles)).problem(tree))
+        raise SvloadError(bad_value(("profiles",), bounds.PROFILES.text, len(profiles)).problem(tree))
     if profile is not None and profile not in profiles:
         details: dict[str, object] = {"name": profile, "hint": nearest(profile, profiles)}
         problems.append(Problem("profile-unknown", details, base.place))
@@ -118,11 +118,11 @@ def study_digest(path: str | FilePath) -> str:
 
 def _digest(file: FilePath, data: Any) -> str:
     digest = hashlib.sha256(file.read_bytes())
-    said = data if isinstance(data, dict) else {}
-    named = said.get("case_names")
+    written = data if isinstance(data, dict) else {}
+    named = written.get("case_names")
     if isinstance(named, str) and (table := file_beside(file.parent, named)):
         digest.update(table.read_bytes())
-    for part in (said, *section_of(said, "profiles").values()):
+    for part in (written, *section_of(written, "profiles").values()):
         for one in set_files(part, file.parent) if isinstance(part, dict) else ():
             digest.update(one.read_bytes())
     return digest.hexdigest()
@@ -158,9 +158,9 @@ def _mend_sections(tree: Node, known: Sequence[str], problems: list[Problem]) ->
         for key in strangers
     }
     mistakes = [unknown_key((key,), words[key]) for key in strangers]
-    told = [mistake for mistake in mistakes if mistake.meant or mistake.path[0] in SECTIONS]
-    problems += [mistake.problem(tree) for mistake in told]
-    tree = repaired(tree, told)
+    mistakes_words = [mistake for mistake in mistakes if mistake.meant or mistake.path[0] in SECTIONS]
+    problems += [mistake.problem(tree) for mistake in mistakes_words]
+    tree = repaired(tree, mistakes_words)
     if isinstance(tree.value, dict) and (surplus := set(SECTIONS) - set(known)):
         tree = Node({key: child for key, child in tree.value.items() if key not in surplus}, tree.place)
     return tree

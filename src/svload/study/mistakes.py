@@ -11,7 +11,7 @@ from functools import lru_cache
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
-from svload.model.bounds import TOLD
+from svload.model.bounds import REPORTED
 from svload.model.errors import Problem
 from svload.model.other_words import OTHER_WORDS
 from svload.model.units import Misread, refuse_marks
@@ -172,9 +172,11 @@ class Gap:
     reason: str
     hint: str
 
-    def error(self, said: Mapping[str, object]) -> InitErrorDetails:
+    def error(self, written: Mapping[str, object]) -> InitErrorDetails:
         """Return pydantic's form of it."""
-        return InitErrorDetails(type=wrong(self.reason, self.hint), loc=(self.key,), input=said.get(self.key))
+        return InitErrorDetails(
+            type=wrong(self.reason, self.hint), loc=(self.key,), input=written.get(self.key)
+        )
 
 
 _NOT_WRITTEN = ("[key]", "constant")
@@ -217,8 +219,8 @@ def _explained(
     if kind.startswith("study-"):
         return PydanticCustomError(kind, "{reason}", context)
     if kind == "extra_forbidden":
-        told = {"known": list(known), "reason": "", "hint": hinted(key) if len(error["loc"]) == 1 else ""}
-        return PydanticCustomError(UNKNOWN_KEY, "{reason}", told)
+        details = {"known": list(known), "reason": "", "hint": hinted(key) if len(error["loc"]) == 1 else ""}
+        return PydanticCustomError(UNKNOWN_KEY, "{reason}", details)
     if kind == "missing":
         if any(closest(stranger, known) == key or other_kind(stranger, key) for stranger in strangers):
             return None
@@ -252,17 +254,17 @@ def in_our_words(
 ) -> ValidationError:
     """Return `why` with the catalogue's codes, and the further mistakes `more`; `known` maps the keys of the
     checked mapping to their lines of documentation."""
-    errors = why.errors(include_url=False)[: TOLD.most]
+    errors = why.errors(include_url=False)[: REPORTED.most]
     strangers = [
         str(error["loc"][0])
         for error in errors
         if error["type"] == "extra_forbidden" and len(error["loc"]) == 1
     ]
-    told = [(error, _explained(error, known, strangers, hinted, other_kind)) for error in errors]
+    explained = [(error, _explained(error, known, strangers, hinted, other_kind)) for error in errors]
     lines = [
-        InitErrorDetails(type=said, loc=error["loc"], input=error["input"])
-        for error, said in told
-        if said is not None
+        InitErrorDetails(type=details, loc=error["loc"], input=error["input"])
+        for error, details in explained
+        if details is not None
     ]
     return ValidationError.from_exception_data(title, [*lines, *more])
 
@@ -270,7 +272,7 @@ def in_our_words(
 def mistakes_of(why: ValidationError, path: Path) -> list[Mistake]:
     """Return the mistakes of a part at `path` whose errors are already in our form."""
     found = []
-    for error in why.errors(include_url=False)[: TOLD.most]:
+    for error in why.errors(include_url=False)[: REPORTED.most]:
         context = dict(error.get("ctx", {}))
         unwritten = ("[key]",) if error["type"] == UNKNOWN_KEY else _NOT_WRITTEN
         loc = (*path, *(step for step in error["loc"] if step not in unwritten))

@@ -30,9 +30,9 @@ def monitored_mistakes(
     for path, text in texts:
         ref, criterion = _read(text, owners)
         if ref is not None and ref.metric.monitored:
-            told = _wrong(ref, criterion, known, data)
-            if told:
-                yield bad_criterion(path, text, told)
+            fault = _wrong(ref, criterion, known, data)
+            if fault:
+                yield bad_criterion(path, text, fault)
 
 
 def _read(text: str, owners: dict[str, Source]) -> tuple[MetricRef | None, bool]:
@@ -84,6 +84,6 @@ def abort_mistakes(texts: Iterable[tuple[Path, Any]], owners: dict[str, Source])
         except ValueError as why:
             yield bad_criterion(path, text, str(why))
             continue
-        told = "only a threshold can be about one level of the load" if criterion.level else ""
-        if told := told or why_not_live(criterion.ref):
-            yield bad_criterion(path, text, told)
+        reason = "only a threshold can be about one level of the load" if criterion.level else ""
+        if reason := reason or why_not_live(criterion.ref):
+            yield bad_criterion(path, text, reason)

@@ -128,8 +128,8 @@ class QuickLoad:
             if text is not None:
                 _time_s(text, option)
         if self.lasts_s < LEAST_S:
-            said = f"--duration {self.duration}" if self.duration else f"--stage {','.join(self.stages)}"
-            raise _wrong(f"{said} is too short to measure", f"Take {show_duration(LEAST_S)} or more.")
+            duration = f"--duration {self.duration}" if self.duration else f"--stage {','.join(self.stages)}"
+            raise _wrong(f"{duration} is too short to measure", f"Take {show_duration(LEAST_S)} or more.")
         if self.timeout is not None and _time_s(self.timeout, "--timeout") <= 0:
             raise _wrong(f"--timeout {self.timeout} leaves no time for an answer", "Write it like 5s.")
         for header in self.headers:
@@ -197,7 +197,7 @@ class QuickLoad:
 
     def group(self) -> dict[str, Any]:
         """Return the traffic group, as a study file has it."""
-        said: dict[str, Any] = {
+        written: dict[str, Any] = {
             "think_time": self.think_time,
             "ramp_up": self.ramp_up,
             "max_vus": self.max_vus,
@@ -208,8 +208,8 @@ class QuickLoad:
             "http2": True if self.http2 else None,
             "streams": self.streams if self.streams > 1 else None,
         }
-        said |= {one.key: self.option(one.key) for one in flagged()}
-        return self._executor() | {key: value for key, value in said.items() if value is not None}
+        written |= {one.key: self.option(one.key) for one in flagged()}
+        return self._executor() | {key: value for key, value in written.items() if value is not None}
 
     def option(self, key: str) -> Any:
         """Return the typed value of a traffic group's option that has a flag; None: not given."""
@@ -235,17 +235,17 @@ class QuickLoad:
 
     def request(self, path: str) -> dict[str, Any]:
         """Return the request, as a study file has it."""
-        said: dict[str, Any] = {self.verb.lower(): path, "timeout": self.timeout or TIMEOUT}
+        written: dict[str, Any] = {self.verb.lower(): path, "timeout": self.timeout or TIMEOUT}
         if self.headers:
-            said["headers"] = {
+            written["headers"] = {
                 name: f"${{secret.{secret}}}" if secret else literal(value)
                 for name, (value, secret) in self._headers.items()
             }
         if self._has_body:
-            said["body"] = {"file": BODY_FILE} if self.data is None else {"text": literal(self.data)}
+            written["body"] = {"file": BODY_FILE} if self.data is None else {"text": literal(self.data)}
         if self.follow_redirects:
-            said["follow_redirects"] = self.follow_redirects
-        return said
+            written["follow_redirects"] = self.follow_redirects
+        return written
 
     @property
     def _headers(self) -> dict[str, tuple[str, str]]:
@@ -268,13 +268,13 @@ class QuickLoad:
 
     def server(self, origin: str) -> dict[str, Any]:
         """Return the server, as a study's lab has it."""
-        said: dict[str, Any] = {
+        written: dict[str, Any] = {
             "at": origin,
             "ca_file": CA_FILE if self.has_ca_file else None,
             "connect_to": self.connect_to,
             "verify": False if self.insecure else None,
         }
-        return {key: value for key, value in said.items() if value is not None}
+        return {key: value for key, value in written.items() if value is not None}
 
 
 def quick_study(ask: QuickLoad) -> str:

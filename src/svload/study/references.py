@@ -248,8 +248,8 @@ class Resolver:
 
     def _grown(self, path: Path, text: str) -> None:
         if not self.mistakes:
-            told = f"With its references put in it has more than {TEXT_BYTES.most:,} signs."
-            self.mistakes.append(bad_reference(path, text, told))
+            reason = f"With its references put in it has more than {TEXT_BYTES.most:,} signs."
+            self.mistakes.append(bad_reference(path, text, reason))
 
     def _again(self, reference: str, path: Path, stays: Stays, depth: int) -> Any:
         """Return the value of a reference; a level's field may itself contain references."""
@@ -287,10 +287,10 @@ class Resolver:
         return found
 
     def _lacking(self, text: object, path: Path) -> None:
-        said = ", ".join(
+        names = ", ".join(
             f"{name}: {level.name}" for name, level in self.levels.items() if f"${{{name}" in str(text)
         )
-        self.mistakes.append(bad_reference(path, str(text), f"The level has no such field ({said})."))
+        self.mistakes.append(bad_reference(path, str(text), f"The level has no such field ({names})."))
 
 
 def _as_text(value: Any) -> str:

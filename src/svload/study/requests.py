@@ -107,8 +107,8 @@ def _drawing(request: Request, removes: str | None, names: Names, path: Path) ->
     if request.adds is not None and asked <= {request.adds}:
         return request
     if len(asked) > 1 or (request.adds is not None and asked):
-        told = "expected one feeder of written objects"
-        return [bad_value(path, told, ", ".join(sorted(asked | {request.adds or ""} - {""})))]
+        reason = "expected one feeder of written objects"
+        return [bad_value(path, reason, ", ".join(sorted(asked | {request.adds or ""} - {""})))]
     return request.model_copy(update={"draws": next(iter(asked), None), "removes": removes is not None})
 
 
@@ -122,8 +122,8 @@ def _read_checks(
         if isinstance(check, str):
             mistakes.append(bad_value((*path, "check", index), check, text, CHECK_FORMS))
         elif part.tcp is not None and isinstance(check, StatusCheck | HeaderCheck):
-            told = "expected size_bytes, body, sha256 or md5: only HTTP has a status and headers"
-            mistakes.append(bad_value((*path, "check", index), told, text))
+            reason = "expected size_bytes, body, sha256 or md5: only HTTP has a status and headers"
+            mistakes.append(bad_value((*path, "check", index), reason, text))
         else:
             checks.append(check)
     return checks, mistakes
@@ -143,14 +143,14 @@ def _read_raw(
     url = (part.tcp or "").strip()
     split = _RAW_URL.fullmatch(url)
     if not split:
-        told = "expected an address"
-        return [bad_value((*path, "tcp"), told, url, "Write tcp://service or tls://service.")]
+        reason = "expected an address"
+        return [bad_value((*path, "tcp"), reason, url, "Write tcp://service or tls://service.")]
     checks, mistakes = _read_checks(part, names, path)
     mistakes += _host_mistakes(split[2], names, (*path, "tcp"), url)
     for taken, take in part.take.items():
         if take.header is not None:
-            told = "expected json or regex: only HTTP has headers"
-            mistakes.append(bad_value((*path, "take", taken), told, take.header))
+            reason = "expected json or regex: only HTTP has headers"
+            mistakes.append(bad_value((*path, "take", taken), reason, take.header))
     commands, told_of = _commands(part, path)
     mistakes += told_of
     if mistakes:
@@ -182,9 +182,9 @@ def _commands(
         if not written:
             continue
         commands = [_words(command) for command in written]
-        told = f"expected a command, such as {protocol.example[0]}"
+        reason = f"expected a command, such as {protocol.example[0]}"
         wrong = [
-            bad_value((*path, protocol.name, index), told, written[index])
+            bad_value((*path, protocol.name, index), reason, written[index])
             for index, words in enumerate(commands)
             if not words
         ]

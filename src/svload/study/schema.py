@@ -85,9 +85,9 @@ class Service(Part):
 
     def options(self) -> dict[str, Any]:
         """Return everything in it except the kit's name."""
-        said = self.model_dump(exclude_unset=True)
-        said.pop("kit", None)
-        return said
+        written = self.model_dump(exclude_unset=True)
+        written.pop("kit", None)
+        return written
 
 
 class Objects(Part):
@@ -118,7 +118,7 @@ class Objects(Part):
             and isinstance(self.count, int)
             and typical * self.count > DATA_BYTES.most
         ):
-            raise wrong(DATA_BYTES.told, "Write fewer objects, or smaller ones.")
+            raise wrong(DATA_BYTES.text, "Write fewer objects, or smaller ones.")
         return self
 
 
@@ -362,8 +362,8 @@ def _gate(text: str) -> str:
     word = re.search("worse|better|different", text)
     percent = re.search(r"(?<![\d.])\d{1,6}(\.\d{1,6})?(?![\d.])", text)
     form = f"{word[0] if word else 'worse'} by more than {percent[0] if percent else 5} %"
-    told = "expected worse, better or different by more than so many percent"
-    raise wrong(told, f"Write {form}.", form if word and percent else None)
+    reason = "expected worse, better or different by more than so many percent"
+    raise wrong(reason, f"Write {form}.", form if word and percent else None)
 
 
 Gate = Annotated[str, AfterValidator(_gate), WithJsonSchema({"type": "string", "pattern": _GATE})]
@@ -403,10 +403,10 @@ class ThresholdPart(Part):
     )
 
     @classmethod
-    def hint(cls, key: str, said: Any) -> str:
+    def hint(cls, key: str, written: Any) -> str:
         """Return the equivalent of k6's `abortOnFail`."""
-        told = "A threshold is judged when its trial is over; abort_if ends a run while load is made (response.p95 > 2 s, api.rss > 2 GiB)."
-        return told if key == ABORTS else ""
+        text = "A threshold is judged when its trial is over; abort_if ends a run while load is made (response.p95 > 2 s, api.rss > 2 GiB)."
+        return text if key == ABORTS else ""
 
 
 class OrByMetric:

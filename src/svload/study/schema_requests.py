@@ -194,8 +194,8 @@ class RequestPart(Part):
     def _one_method(self) -> RequestPart:
         if sum(getattr(self, method) is not None for method in (*METHODS, "tcp")) != 1:
             raise wrong(f"expected exactly one of {', '.join(METHODS)}, tcp")
-        said = [word for word in ("dialogue", *NAMES) if getattr(self, word)]
-        if len(said) != (self.tcp is not None):
+        methods = [word for word in ("dialogue", *NAMES) if getattr(self, word)]
+        if len(methods) != (self.tcp is not None):
             raise wrong(f"tcp and one of dialogue, {', '.join(NAMES)} belong together")
         if self.tcp is not None and (other := sorted(self.model_fields_set - OF_A_DIALOGUE)):
             raise wrong(f"{other[0]} belongs to HTTP, and this is a dialogue")

@@ -83,11 +83,11 @@ class GroupPart(Part):
     )
 
     @classmethod
-    def hint(cls, key: str, said: Any) -> str:
+    def hint(cls, key: str, written: Any) -> str:
         """Return the executor for a key that this executor does not know, or that is missing."""
         word = OTHER_WORDS.get(key.lower(), key)
         if key == "executor":
-            return _executor_of(said)
+            return _executor_of(written)
         if word in cls.model_fields or word in _OF_K6:
             return _OF_K6.get(word, "")
         if word == "stages":
@@ -102,15 +102,15 @@ class GroupPart(Part):
         return missing != "executor" and word not in cls.model_fields and bool(_executors_with(word))
 
     @classmethod
-    def gap(cls, said: Mapping[str, Any]) -> Gap | None:
+    def gap(cls, written: Mapping[str, Any]) -> Gap | None:
         """Report a group without exactly one of request, scenario and mix, unless one was misspelt."""
-        given = [key for key in ("request", "scenario", "mix") if said.get(key) is not None]
+        given = [key for key in ("request", "scenario", "mix") if written.get(key) is not None]
         if len(given) == 1 or any(
-            closest(key, ("request", "scenario", "mix")) for key in said if key not in cls.model_fields
+            closest(key, ("request", "scenario", "mix")) for key in written if key not in cls.model_fields
         ):
             return None
-        told = "expected one of request, scenario, mix"
-        return Gap(given[-1] if given else "request", told, "Write request: GET http://service/path.")
+        reason = "expected one of request, scenario, mix"
+        return Gap(given[-1] if given else "request", reason, "Write request: GET http://service/path.")
 
     @model_validator(mode="after")
     def _one_iteration(self) -> Self:
@@ -178,7 +178,7 @@ class IterationsGroup(Thinking):
         if self.executor == "shared-iterations" and known and self.iterations < self.vus:
             raise wrong("expected at least one iteration a user (iterations ≥ vus)")
         if self.executor == "per-vu-iterations" and known and math.prod(counts) > bounds.ITERATIONS.most:
-            raise wrong(bounds.ITERATIONS.told, "Ask for fewer users, or fewer iterations of each.")
+            raise wrong(bounds.ITERATIONS.text, "Ask for fewer users, or fewer iterations of each.")
         return self
 
 
@@ -308,18 +308,18 @@ _OF_K6 = {
 """Options of k6's executors that are elsewhere here, or do not exist."""
 
 
-def _executor_of(said: Mapping[str, Any]) -> str:
+def _executor_of(written: Mapping[str, Any]) -> str:
     """Return the executor to write, from the description of the load."""
-    if "stages" in said:
+    if "stages" in written:
         return STAGES_HINT
-    meant = _meant(said)
+    meant = _meant(written)
     names = ", ".join(_GROUPS)
     return f"Write executor: {meant}, or another one of {names}." if meant else f"Write one of {names}."
 
 
-def _meant(said: Mapping[str, Any]) -> str | None:
+def _meant(written: Mapping[str, Any]) -> str | None:
     """Return the executor that a group without one most likely means."""
-    match said:
+    match written:
         case {"stages": [*stages]}:
             rates = any(isinstance(one, Mapping) and "/" in str(one.get("target")) for one in stages)
             return "ramping-arrival-rate" if rates else "ramping-vus"
@@ -334,11 +334,11 @@ def _meant(said: Mapping[str, Any]) -> str | None:
 
 def _group_kind(value: Any) -> type[BaseModel]:
     """Return the kind to check a group as; without an executor the likeliest, to report other mistakes."""
-    said = value if isinstance(value, Mapping) else {}
-    executor = said.get("executor")
+    written = value if isinstance(value, Mapping) else {}
+    executor = written.get("executor")
     if holds_reference(executor):
         return AnyGroup
-    return _GROUPS.get(str(executor if "executor" in said else _meant(said)), _WrongExecutor)
+    return _GROUPS.get(str(executor if "executor" in written else _meant(written)), _WrongExecutor)
 
 
 AnyOneGroup = Annotated[

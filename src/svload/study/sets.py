@@ -41,8 +41,8 @@ def _read(name: str, child: Node, tree: Node, folder: FilePath, problems: list[P
     empty = Node({}, child.place)
     file = file_beside(folder, child.value)
     if file is None:
-        told = "expected a file inside the study's folder"
-        problems.append(bad_value(("sets", name), told, child.value).problem(tree))
+        reason = "expected a file inside the study's folder"
+        problems.append(bad_value(("sets", name), reason, child.value).problem(tree))
         return empty
     try:
         text = text_beside(file, TABLE_BYTES.most)
@@ -93,16 +93,16 @@ def set_mistakes(data: Mapping[str, Any], factors: Mapping[str, Factor]) -> Iter
             if service not in services:
                 yield unknown_name(path, service, "service", services)
             elif isinstance(options, dict) and kit_of(options) is not None:
-                told = "a set says how a service is set, not which one it is"
-                yield bad_value(path, told, kit_of(options), "Leave kit, run and at to the study.")
+                reason = "a set says how a service is set, not which one it is"
+                yield bad_value(path, reason, kit_of(options), "Leave kit, run and at to the study.")
     chosen = data.get("tuning")
     for named in _names(chosen, factors):
         if named not in sets:
             yield unknown_name(("tuning",), named, "set under sets", sets)
     for path, name in _settings(data):
         if not may_be_set(str(name)):
-            told = "expected a setting of the network (net.…), or one that says how much the machine allows"
-            yield bad_value(path, told, name, "Set it by hand, outside svload.")
+            reason = "expected a setting of the network (net.…), or one that says how much the machine allows"
+            yield bad_value(path, reason, name, "Set it by hand, outside svload.")
 
 
 def _names(chosen: Any, factors: Mapping[str, Factor]) -> Iterable[str]:
@@ -132,9 +132,9 @@ def network_mistakes(sysctl: Mapping[str, str], services: Sequence[ServiceSpec])
     named = next((name for name in sysctl if is_network(name)), None)
     for spec in services:
         if named is not None and spec.kit == "external":
-            told = f"{named} gives the lab a network of its own, in which a server that runs already is not"
+            reason = f"{named} gives the lab a network of its own, in which a server that runs already is not"
             hint = "Leave the setting out, or let svload start the server."
-            yield bad_value(("lab", spec.name, "at"), told, spec.options.get("at"), hint)
+            yield bad_value(("lab", spec.name, "at"), reason, spec.options.get("at"), hint)
 
 
 def differing(data: Mapping[str, Any]) -> Iterator[Path]:

@@ -53,8 +53,8 @@ def target_mistakes(data: Mapping[str, Any]) -> Iterable[Mistake]:
                 yield from named(at, service, "service", services)
                 named_service = services.get(service) if isinstance(service, str) else None
                 if isinstance(named_service, dict) and "at" in named_service:
-                    told = f"{service} runs already, and svload cannot {cannot}"
-                    yield bad_value(at, told, service, "Leave it out.")
+                    reason = f"{service} runs already, and svload cannot {cannot}"
+                    yield bad_value(at, reason, service, "Leave it out.")
         yield from named((*path, "populate"), step.get("populate"), "traffic group", groups)
         yield from named((*path, "warm"), step.get("warm"), "feeder", section_of(data, "feeders"))
         yield from named((*path, "through"), step.get("through"), "service", services)

@@ -101,15 +101,15 @@ def group_mistakes(part: schema_traffic.GroupPart, path: Path, duration_ns: int 
     executor = _executor(part)
     found = []
     if isinstance(executor, ClosedLoop) and part.generators > executor.most_vus:
-        told = f"there are only {executor.most_vus} VUs to share"
-        found.append(bad_value((*path, "generators"), told, part.generators))
+        reason = f"there are only {executor.most_vus} VUs to share"
+        found.append(bad_value((*path, "generators"), reason, part.generators))
     length_ns = executor.stages_ns
     if length_ns is not None and duration_ns is not None and length_ns > duration_ns:
-        told = f"the stages last longer than measure.duration ({show_duration(duration_ns / 1e9)})"
+        reason = f"the stages last longer than measure.duration ({show_duration(duration_ns / 1e9)})"
         found.append(
             bad_value(
                 (*path, "stages"),
-                told,
+                reason,
                 show_duration(length_ns / 1e9),
                 "Give measure.duration at least as long.",
             )

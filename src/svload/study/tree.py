@@ -103,7 +103,7 @@ def _of_json(text: str, file: str) -> Node:
 
 
 def _too_large(bound: Bound, place: str) -> Problem:
-    return Problem("study-too-large", {"reason": bound.told}, place)
+    return Problem("study-too-large", {"reason": bound.text}, place)
 
 
 def _syntax(reason: str, place: str) -> Problem:

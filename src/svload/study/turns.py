@@ -22,47 +22,50 @@ def turn_mistakes(data: Mapping[str, Any], owners: dict[str, Source]) -> Iterabl
     measure = section_of(data, "measure")
     if measure.get("order") != "turns":
         if measure.get("control") is True:
-            told = "a control is one more side of those that take turns"
+            reason = "a control is one more side of those that take turns"
             yield bad_value(
-                ("measure", "control"), told, True, "Write order: turns beside it, or leave it out."
+                ("measure", "control"), reason, True, "Write order: turns beside it, or leave it out."
             )
         return
     yield from _comparisons(data, owners)
     for name, service in dicts_of(section_of(data, "lab")):
         if "on" in service:
-            told = "sides take turns on one machine, which makes their load and has all their servers"
-            yield bad_value(("lab", name, "on"), told, service["on"], f"Leave it out, {_OR}.")
+            reason = "sides take turns on one machine, which makes their load and has all their servers"
+            yield bad_value(("lab", name, "on"), reason, service["on"], f"Leave it out, {_OR}.")
     for name, levels in section_of(data, "factors").items():
         if isinstance(levels, dict) and "open" in levels:
-            told = (
+            reason = (
                 "a capacity is found by loads that have the machine alone, and sides that take turns share it"
             )
-            yield bad_value(("factors", name), told, name, f"Fix its value, {_OR}.")
+            yield bad_value(("factors", name), reason, name, f"Fix its value, {_OR}.")
     if sequence_of(data, "faults"):
-        told = "a fault would meet each side at another moment of its turns"
-        yield bad_value(("faults",), told, "faults", f"Leave them out, {_OR}.")
+        reason = "a fault would meet each side at another moment of its turns"
+        yield bad_value(("faults",), reason, "faults", f"Leave them out, {_OR}.")
     if data.get("profile"):
-        told = "stacks are sampled of one server at a time, and that would slow its side alone"
-        yield bad_value(("profile",), told, data["profile"], f"Leave it out, {_OR}.")
+        reason = "stacks are sampled of one server at a time, and that would slow its side alone"
+        yield bad_value(("profile",), reason, data["profile"], f"Leave it out, {_OR}.")
     for index, step in enumerate(sequence_of(data, "before_trial")):
         if isinstance(step, dict) and "drop_cache" in step:
-            told = "the other sides' files are in the same page cache"
+            reason = "the other sides' files are in the same page cache"
             yield bad_value(
-                ("before_trial", index, "drop_cache"), told, step["drop_cache"], f"Leave the step out, {_OR}."
+                ("before_trial", index, "drop_cache"),
+                reason,
+                step["drop_cache"],
+                f"Leave the step out, {_OR}.",
             )
     if isinstance(measure.get("bring_ups"), int) and measure["bring_ups"] > 1:
-        told = "each block of turns brings the servers up anyway"
-        yield bad_value(("measure", "bring_ups"), told, measure["bring_ups"], "Leave it out.")
+        reason = "each block of turns brings the servers up anyway"
+        yield bad_value(("measure", "bring_ups"), reason, measure["bring_ups"], "Leave it out.")
     for name, group in dicts_of(section_of(data, "traffic")):
         path = ("traffic", name)
         if "start_when" in group:
-            told = "background load runs all the time, and a side's load only in its turns"
+            reason = "background load runs all the time, and a side's load only in its turns"
             yield bad_value(
-                (*path, "start_when"), told, group["start_when"], f"Let all groups begin at once, {_OR}."
+                (*path, "start_when"), reason, group["start_when"], f"Let all groups begin at once, {_OR}."
             )
         if group.get("record") == "histogram":
-            told = "turns are told apart by their requests, and a histogram keeps none"
-            yield bad_value((*path, "record"), told, "histogram", "Leave it out: turns record rows.")
+            reason = "turns are told apart by their requests, and a histogram keeps none"
+            yield bad_value((*path, "record"), reason, "histogram", "Leave it out: turns record rows.")
 
 
 def with_control(data: Mapping[str, Any], factors: Sequence[Factor]) -> list[Factor]:
@@ -89,24 +92,24 @@ def _comparisons(data: Mapping[str, Any], owners: dict[str, Source]) -> Iterable
     ]
     factors = [item.get("factor") for _, item in compared]
     if not compared:
-        told = "sides take turns to be compared, and the study compares nothing"
-        yield bad_value(AT, told, "turns", f"Add a comparison, {_OR}.")
+        reason = "sides take turns to be compared, and the study compares nothing"
+        yield bad_value(AT, reason, "turns", f"Add a comparison, {_OR}.")
     for index, item in compared:
         path = ("compare", index)
         if item.get("factor") != factors[0]:
-            told = f"the levels of one factor take turns, and {factors[0]} is compared already"
+            reason = f"the levels of one factor take turns, and {factors[0]} is compared already"
             yield bad_value(
-                (*path, "factor"), told, item.get("factor"), f"Compare one factor a study, {_OR}."
+                (*path, "factor"), reason, item.get("factor"), f"Compare one factor a study, {_OR}."
             )
         elif item.get("baseline") != compared[0][1].get("baseline"):
-            told = f"sides that take turns have one baseline, and that is {compared[0][1].get('baseline')}"
-            yield bad_value((*path, "baseline"), told, item.get("baseline"), f"Compare with it, {_OR}.")
+            reason = f"sides that take turns have one baseline, and that is {compared[0][1].get('baseline')}"
+            yield bad_value((*path, "baseline"), reason, item.get("baseline"), f"Compare with it, {_OR}.")
         if item.get("by") is not None and section_of(data, "measure").get("control") is True:
-            told = "a control is the baseline of one effect, and an interaction has two"
-            yield bad_value((*path, "by"), told, item["by"], "Leave control out.")
+            reason = "a control is the baseline of one effect, and an interaction has two"
+            yield bad_value((*path, "by"), reason, item["by"], "Leave control out.")
         if _is_sampled(item.get("metric"), owners):
-            told = "it is read at moments of its own, which turns of half a second fall between"
-            yield bad_value((*path, "metric"), told, item["metric"], f"Compare a response, {_OR}.")
+            reason = "it is read at moments of its own, which turns of half a second fall between"
+            yield bad_value((*path, "metric"), reason, item["metric"], f"Compare a response, {_OR}.")
 
 
 def _is_sampled(text: object, owners: dict[str, Source]) -> bool:
@@ -127,20 +130,20 @@ def side_mistakes(
         return
     for group in {group.name: group for config in configs.values() for group in config.groups}.values():
         if group.executor.shape != "constant":
-            told = "turns need a load that stays the same"
+            reason = "turns need a load that stays the same"
             yield bad_value(
-                ("traffic", group.name), told, group.executor.kind, f"Take another executor, {_OR}."
+                ("traffic", group.name), reason, group.executor.kind, f"Take another executor, {_OR}."
             )
     present = [case for case in cases if case.excluded is None and case.name in configs]
     for one in sets_of_cases(present, str(factors[0])):
         levels = [case.levels[str(factors[0])] for case in one]
         if levels[-1] in levels[:-1]:
-            told = f"the control is named {levels[-1]}, and so is a level"
-            yield bad_value(("measure", "control"), told, True, "Rename the level, or leave control out.")
+            reason = f"the control is named {levels[-1]}, and so is a level"
+            yield bad_value(("measure", "control"), reason, True, "Rename the level, or leave control out.")
         first, *others = [configs[case.name] for case in one]
         if not others:
-            told = f"{one[0].name} has no other side"
-            yield bad_value(AT, told, "turns", f"Leave more cases in, {_OR}.")
+            reason = f"{one[0].name} has no other side"
+            yield bad_value(AT, reason, "turns", f"Leave more cases in, {_OR}.")
         for other in others:
             yield from _between(first, other, str(factors[0]))
 
@@ -149,17 +152,17 @@ def _between(first: CaseConfig, other: CaseConfig, factor: str) -> Iterable[Mist
     """Report what two sides share and must not, and differences that they may not have."""
     sides = f"{first.case.name} and {other.case.name}"
     if _load(first) != _load(other):
-        told = f"{sides} differ in the load itself, so that a ratio would not be the servers'"
-        yield bad_value(("compare", 0, "factor"), told, factor, f"Give both the same load, {_OR}.")
+        reason = f"{sides} differ in the load itself, so that a ratio would not be the servers'"
+        yield bad_value(("compare", 0, "factor"), reason, factor, f"Give both the same load, {_OR}.")
     for name in first.sysctl.keys() | other.sysctl.keys():
         if first.sysctl.get(name) != other.sysctl.get(name):
-            told = f"{sides} would be up at once, and the machine has this setting once"
-            yield bad_value(("sysctl", name), told, other.sysctl.get(name), f"Give both the same, {_OR}.")
+            reason = f"{sides} would be up at once, and the machine has this setting once"
+            yield bad_value(("sysctl", name), reason, other.sysctl.get(name), f"Give both the same, {_OR}.")
     theirs = {port: path for path, port in _ports(other)}
     for path, port in _ports(first):
         if port in theirs:
-            told = f"{sides} would be up at once, and only one of them can have this port"
-            yield bad_value(path, told, port, f"Leave it out: svload finds a free one, {_OR}.")
+            reason = f"{sides} would be up at once, and only one of them can have this port"
+            yield bad_value(path, reason, port, f"Leave it out: svload finds a free one, {_OR}.")
 
 
 def _load(config: CaseConfig) -> tuple[object, ...]:

@@ -52,16 +52,16 @@ class Part(BaseModel):
         except ValidationError as why:
             known = {field.alias or name: field.description or "" for name, field in cls.model_fields.items()}
             more = [gap.error(value)] if gap else []
-            told = in_our_words(
+            mistakes = in_our_words(
                 cls.__name__, known, why, lambda key: cls.hint(key, value), cls.other_kind, more
             )
-            raise told from None
+            raise mistakes from None
         if gap:
             raise ValidationError.from_exception_data(cls.__name__, [gap.error(value)])
         return made
 
     @classmethod
-    def hint(cls, key: str, said: Any) -> str:
+    def hint(cls, key: str, written: Any) -> str:
         """Return what to write if `key` is missing in `said`, or wrong; empty: the schema's text is
         enough."""
         return ""
@@ -72,7 +72,7 @@ class Part(BaseModel):
         return False
 
     @classmethod
-    def gap(cls, said: Mapping[str, Any]) -> Gap | None:
+    def gap(cls, written: Mapping[str, Any]) -> Gap | None:
         """Return what no single field reports; added to their mistakes, which hide checks across fields."""
         return None
 
@@ -198,7 +198,7 @@ class AtMost:
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         def check(value: Any) -> Any:
             if isinstance(value, int) and value > self.bound.most:
-                raise wrong(self.bound.told)
+                raise wrong(self.bound.text)
             return value
 
         return core_schema.no_info_after_validator_function(check, handler(source))
@@ -218,7 +218,7 @@ class NoLonger:
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         def check(value: Any) -> Any:
             if isinstance(value, (list, dict)) and len(value) > self.bound.most:
-                raise wrong(f"{self.bound.told}, and these are {len(value):,}")
+                raise wrong(f"{self.bound.text}, and these are {len(value):,}")
             return value
 
         return core_schema.no_info_before_validator_function(check, handler(source))
@@ -248,7 +248,7 @@ def _measured(
         except ValueError as why:
             raise not_read(why, f"Write {_with_unit(value, unit) or example}.") from None
         if number > bound.most * unit:
-            raise wrong(bound.told, f"Write {example}.")
+            raise wrong(bound.text, f"Write {example}.")
         if number < least:
             raise wrong(
                 "it must not be negative" if least == 0 else "it must be above 0", f"Write {example}."

@@ -15,16 +15,16 @@ def unknown_to(request: Request, known: Collection[str], path: Path) -> Iterator
     """Return variables that a request uses before they are taken."""
     for part in request.parts:
         if isinstance(part, TakenPart) and part.taken not in {*known, *request.takes_under_way}:
-            told = f"{request.name} uses ${{{part.taken}}}, which no earlier step nor setup takes"
-            yield bad_value(path, told, part.taken, "Take it in a step before, or under setup.")
+            reason = f"{request.name} uses ${{{part.taken}}}, which no earlier step nor setup takes"
+            yield bad_value(path, reason, part.taken, "Take it in a step before, or under setup.")
 
 
 def secret_in_address(request: Request, secrets: Collection[str], path: Path) -> Iterator[Mistake]:
     """Report secrets in an address: tables, logs and errors name it, here and at the server."""
     for part in (*request.path, *(request.url or ())):
         if isinstance(part, TakenPart) and part.taken in secrets:
-            told = f"{request.name} has ${{{part.taken}}} in its address, which logs and tables name"
-            yield bad_value(path, told, part.taken, "Send it in a header or in the body.")
+            reason = f"{request.name} has ${{{part.taken}}} in its address, which logs and tables name"
+            yield bad_value(path, reason, part.taken, "Send it in a header or in the body.")
 
 
 def taken_twice(request: Request, known: Collection[str], path: Path) -> Iterator[Mistake]:
@@ -36,8 +36,8 @@ def taken_twice(request: Request, known: Collection[str], path: Path) -> Iterato
 def written_apart(group: Group, path: Path) -> Iterator[Mistake]:
     """Report written objects in several generators: their rows are in one generator's memory."""
     if group.generators > 1 and any(request.written for request in group.requests):
-        told = "expected one generator: what it has written is known to it alone"
-        yield bad_value((*path, "generators"), told, group.generators, "Leave it out.")
+        reason = "expected one generator: what it has written is known to it alone"
+        yield bad_value((*path, "generators"), reason, group.generators, "Leave it out.")
 
 
 def untaken(group: Group, path: Path, set_up: Sequence[SetUp], secrets: Collection[str]) -> Iterator[Mistake]:
@@ -61,8 +61,8 @@ def untaken(group: Group, path: Path, set_up: Sequence[SetUp], secrets: Collecti
     used = {part.taken for request in group.requests for part in request.parts if isinstance(part, TakenPart)}
     of_vu = sorted(name for name in used if before.get(name) == "vu")
     if of_vu and group.executor.model == "open loop":
-        told = f"${{{of_vu[0]}}} is taken once a VU, and an open loop has no VUs"
-        yield bad_value(path, told, group.executor.kind, "Write once: trial, or take a closed executor.")
+        reason = f"${{{of_vu[0]}}} is taken once a VU, and an open loop has no VUs"
+        yield bad_value(path, reason, group.executor.kind, "Write once: trial, or take a closed executor.")
 
 
 def of_itself(request: Request, held: Collection[str], path: Path) -> Iterator[Mistake]:
@@ -75,9 +75,9 @@ def of_itself(request: Request, held: Collection[str], path: Path) -> Iterator[M
     sent += (request.body and request.body.text) or ()
     for part in sent:
         if isinstance(part, TakenPart) and part.taken in own:
-            told = f"{request.name} adds to {request.adds} and names ${{{part.taken}}} in what it sends"
+            reason = f"{request.name} adds to {request.adds} and names ${{{part.taken}}} in what it sends"
             hint = "Name it in its checks, or in a later step; ${request.id} makes a new name."
-            yield bad_value(path, told, part.taken, hint)
+            yield bad_value(path, reason, part.taken, hint)
 
 
 def gone_later(
@@ -91,7 +91,9 @@ def gone_later(
         feeder = feeders.get(name)
         objects = data.get(str(feeder.get("from"))) if isinstance(feeder, Mapping) else None
         if replicates > 1 and isinstance(objects, Mapping) and objects.get("in") not in restarted:
-            told = f"{request.name} deletes rows of {name} with which each of {replicates} replicates begins"
+            reason = (
+                f"{request.name} deletes rows of {name} with which each of {replicates} replicates begins"
+            )
             hint = "Restart the store before each trial, leave from out, or measure one replicate."
-            yield bad_value(("feeders", name, "from"), told, feeders[name]["from"], hint)
+            yield bad_value(("feeders", name, "from"), reason, feeders[name]["from"], hint)
             return

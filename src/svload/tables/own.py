@@ -47,8 +47,8 @@ class OwnTable(Frozen):
     def markdown(self) -> str:
         """Return a section with the table, as Markdown."""
         lines = [self.head, ("---",) * len(self.head), *self.rows]
-        told = [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines]
-        return "\n\n".join(filter(None, [f"## {self.title}", self.note, "\n".join(told)])) + "\n"
+        texts = [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines]
+        return "\n\n".join(filter(None, [f"## {self.title}", self.note, "\n".join(texts)])) + "\n"
 
 
 class OwnTables(Artefact):

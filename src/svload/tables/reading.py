@@ -132,8 +132,8 @@ def _about(path: Path, over: Mapping[str, str]) -> About:
             )
         raw = value
     if over:
-        said = raw.get("given")
-        raw = {**raw, "given": {**(said if isinstance(said, dict) else {}), **over}}
+        given = raw.get("given")
+        raw = {**raw, "given": {**(given if isinstance(given, dict) else {}), **over}}
     try:
         about = About.model_validate(raw)
     except ValidationError as why:

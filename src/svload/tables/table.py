@@ -162,9 +162,9 @@ class Table:
 
     def column_of(self, role: str) -> str | None:
         """Return the column with this role (`About.columns`, else by its name); None where there is none."""
-        said = next((name for name, what in self.about.columns.items() if what == role), None)
-        if said is not None:
-            return said if said in self.columns else None
+        column = next((name for name, what in self.about.columns.items() if what == role), None)
+        if column is not None:
+            return column if column in self.columns else None
         taken = set(self.about.columns)
         pattern = _ROLES[role]
         return next((n for n in self.columns if n not in taken and pattern.fullmatch(n.lower())), None)

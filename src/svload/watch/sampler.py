@@ -127,8 +127,8 @@ class Sampler:
         problems = []
         for kind in monitors_for(None if facts is None else dict(facts)):
             try:
-                told = dict((machine or {}) if facts is None else facts)
-                self._attached.append(Attached(kind(service, told), self._interval_ns / 1e9))
+                machine_facts = dict((machine or {}) if facts is None else facts)
+                self._attached.append(Attached(kind(service, machine_facts), self._interval_ns / 1e9))
             except Exception as why:  # a monitor that cannot start is reported, the others go on
                 problems.append(f"{service or 'host'}.{kind.name}: {type(why).__name__}: {why}")
         return problems

@@ -176,10 +176,10 @@ class StackSampler:
             "perf", "script", "--input", str(self._data), "--fields", FIELDS, "--ns", "--no-inline", "--show-task-events",
             "--show-lost-events",
         )  # fmt: skip
-        said = self._agent.prepare([self._spawn("tool", argv, self._text)], READ_S)[0]
+        answer = self._agent.prepare([self._spawn("tool", argv, self._text)], READ_S)[0]
         text = self._agent.collect(self._text).decode("utf-8", "replace")
-        if said["exit"] != 0 and not text.strip():
-            self._problem = self._told(said["tail"])
+        if answer["exit"] != 0 and not text.strip():
+            self._problem = self._told(answer["tail"])
         return text.splitlines()
 
     def _spawn(self, role: Any, argv: Sequence[str], log: Path) -> Spawn:
@@ -251,9 +251,9 @@ class StackSampler:
             path.unlink(missing_ok=True)
 
 
-def cpu_seconds(said: str) -> float | None:
+def cpu_seconds(text: str) -> float | None:
     """Return a shell's children's CPU time from its `times`: user and system, on its last line."""
-    found = _TIMES.findall(said)
+    found = _TIMES.findall(text)
     if not found:
         return None
     user_min, user_s, system_min, system_s = map(float, found[-1])

@@ -188,7 +188,7 @@ def capacity_of(
     now = progress_of(lock, ordered)
     found = step if isinstance(step, Answer) else answer(now)
     limit = found.limit
-    told = CapacityResult(
+    result = CapacityResult(
         over=asked.over,
         that=asked.that,
         gain=asked.gain,
@@ -207,11 +207,11 @@ def capacity_of(
         why_open=found.why,
         sentence="",
     )
-    sentence = _sentence(asked, told, now, step)
+    sentence = _sentence(asked, result, now, step)
     if (gone := gone_words(ordered)) and gone not in sentence:
         sentence += f" The search ended early: {gone}."
-    told = told.model_copy(update={"sentence": sentence})
-    return told.model_copy(update={"gate": gate_of(asked.at_least, told)})
+    result = result.model_copy(update={"sentence": sentence})
+    return result.model_copy(update={"gate": gate_of(asked.at_least, result)})
 
 
 def capacity_finding(found: CapacityResult | None) -> list[Finding]:
@@ -237,13 +237,13 @@ def _within(asked: CapacitySearch, load: int) -> int:
 def _trials(lock: Lock, results: Sequence[TrialResult]) -> list[CapacityTrial]:
     search, readings = search_of(lock), readings_of(lock, results)
     each = search.trials_each
-    told = []
+    texts = []
     for number, result in enumerate(results):
         at = number // each
         before = Progress(search, readings[: at + 1])
         limit = before.limit
         one = readings[at] if at < len(readings) else Reading(load_of(lock, result), None)
-        told.append(
+        texts.append(
             CapacityTrial(
                 trial=result.trial,
                 load=load_of(lock, result),
@@ -253,7 +253,7 @@ def _trials(lock: Lock, results: Sequence[TrialResult]) -> list[CapacityTrial]:
                 high=None if limit is None else limit.high,
             )
         )
-    return told
+    return texts
 
 
 def _levels(lock: Lock, results: Sequence[TrialResult]) -> list[CapacityLevel]:
@@ -293,68 +293,68 @@ def _level(lock: Lock, load: int, mine: Sequence[tuple[Measured, TrialResult]]) 
     )
 
 
-def _sentence(asked: CapacitySearch, told: CapacityResult, now: Progress, step: Step | Answer) -> str:
+def _sentence(asked: CapacitySearch, result: CapacityResult, now: Progress, step: Step | Answer) -> str:
     if isinstance(step, Step):
         return f"The search for the largest {noun_of(asked.over)} is still running; next: {step.because}."
-    text, limit = _head(asked, told), step.limit
-    if told.state == "found":
-        text += f" ({told.low:,} to {told.high:,}: 95 % interval from {len(told.trials)} trials)"
-    if told.why_open and told.state == "undecided":
-        text += f": {told.why_open}"
+    text, limit = _head(asked, result), step.limit
+    if result.state == "found":
+        text += f" ({result.low:,} to {result.high:,}: 95 % interval from {len(result.trials)} trials)"
+    if result.why_open and result.state == "undecided":
+        text += f": {result.why_open}"
     text += "."
-    if told.drift:
-        way = "fell" if told.drift < 0 else "rose"
-        text += f" During the search the limit {way} by {100 * abs(told.drift):.0f} %."
+    if result.drift:
+        way = "fell" if result.drift < 0 else "rose"
+        text += f" During the search the limit {way} by {100 * abs(result.drift):.0f} %."
     if limit is not None and limit.far_off:
         text += f" {limit.far_off} of these trials are outliers and left out."
     strangers = mean([one.strangers for one in now.seen] or [0.0])
     if strangers >= _MUCH:
         text += f" Other programs used {100 * strangers:.0f} % of this machine; on a quiet machine the limit may be higher."
-    if told.why_open and told.state == "found":
-        text += f" The interval is wider than {100 * asked.tolerance:.3g} %: {told.why_open}."
+    if result.why_open and result.state == "found":
+        text += f" The interval is wider than {100 * asked.tolerance:.3g} %: {result.why_open}."
     if asked.given_up_s is not None:
         text += f" Requests timed out after {asked.given_up_s:.3g} s because time was short (--timeout)."
-    return text + _unseen(told, now)
+    return text + _unseen(result, now)
 
 
-def _head(asked: CapacitySearch, told: CapacityResult) -> str:
+def _head(asked: CapacitySearch, result: CapacityResult) -> str:
     noun, most, least = noun_of(asked.over), asked.most, asked.least
     if asked.gain is not None:
         gains = f"more {noun} gain less than {100 * asked.gain:.3g} %"
-        match told.state:
+        match result.state:
             case "found":
-                return f"Above about {round(told.limit or 0):,} {noun} {gains}"
+                return f"Above about {round(result.limit or 0):,} {noun} {gains}"
             case "above":
                 return f"Up to {most:,} {noun}, the largest allowed load, every step gains more than {100 * asked.gain:.3g} % (search higher with --to)"
             case "below":
                 return f"Already at {least:,}, the smallest allowed load, {gains} (search lower with --from)"
-        return f"Undecided: where {gains}{_rough(told)}"
+        return f"Undecided: where {gains}{_rough(result)}"
     that = " and ".join(asked.that).replace("<=", "≤").replace(">=", "≥")
-    match told.state:
+    match result.state:
         case "found":
-            return f"{that} holds up to about {round(told.limit or 0):,} {noun}"
+            return f"{that} holds up to about {round(result.limit or 0):,} {noun}"
         case "above":
             return f"{that} holds at {most:,} {noun}, the largest allowed load: the limit is higher (search higher with --to)"
         case "below":
             return f"{that} fails even at {least:,} {noun}, the smallest allowed load: the limit is lower (search lower with --from)"
-    return f"Undecided: {that}{_rough(told)}"
+    return f"Undecided: {that}{_rough(result)}"
 
 
-def _rough(told: CapacityResult) -> str:
-    if told.limit is not None:
-        return f", perhaps {round(told.limit):,} {noun_of(told.over)} ({told.low:,} to {told.high:,})"
+def _rough(result: CapacityResult) -> str:
+    if result.limit is not None:
+        return f", perhaps {round(result.limit):,} {noun_of(result.over)} ({result.low:,} to {result.high:,})"
     known = [
-        f"held at {told.low:,}" if told.low is not None else "",
-        f"broke at {told.high:,}" if told.high is not None else "",
+        f"held at {result.low:,}" if result.low is not None else "",
+        f"broke at {result.high:,}" if result.high is not None else "",
     ]
     words = " and ".join(one for one in known if one)
     return f" {words} in single trials" if words else ""
 
 
-def _unseen(told: CapacityResult, now: Progress) -> str:
+def _unseen(result: CapacityResult, now: Progress) -> str:
     """Return how rare failures may be and yet have gone unseen: the trial is the unit, however many requests
     it has."""
-    top = told.low if told.state == "found" else told.most if told.state == "above" else None
+    top = result.low if result.state == "found" else result.most if result.state == "above" else None
     if top is None:
         return ""
     below = [one for one in now.seen if one.shares and top / 2 <= one.load <= top]

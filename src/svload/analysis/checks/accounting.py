@@ -209,9 +209,9 @@ def _own_limits(summary: TrialSummary) -> Part:
     met = {name: count for name, count in counts.items() if count}
     if not met:
         return Part("VALID", "the generator reached none of its own limits (descriptors, ports, buffers)")
-    told = ", ".join(f"{count:,} requests {_MEANING[name][0]} ({name})" for name, count in met.items())
+    text = ", ".join(f"{count:,} requests {_MEANING[name][0]} ({name})" for name, count in met.items())
     remedy = _MEANING[max(met, key=lambda name: met[name])][1]
-    return Part("REFUSED", f"the generator reached its own limit: {told}", remedy)
+    return Part("REFUSED", f"the generator reached its own limit: {text}", remedy)
 
 
 def _carried(trial: TrialData, context: Context) -> Iterator[Part]:

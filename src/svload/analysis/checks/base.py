@@ -119,7 +119,7 @@ class Check(ABC):
         `harms` None: a refusal covers its whole scope; a WEAK result without a range is reported, but harms
         no number.
         """
-        told = "" if grade == "VALID" else remedy
+        text = "" if grade == "VALID" else remedy
         if harms is None:
             harms = (
                 (Harm(number=self.scope, grade=grade, below=None, above=None),) if grade == "REFUSED" else ()
@@ -130,7 +130,7 @@ class Check(ABC):
             sentence=sentence,
             value=value,
             limit=limit,
-            remedy=told,
+            remedy=text,
             harms=tuple(harms),
             who=who,
         )

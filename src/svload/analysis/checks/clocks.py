@@ -37,12 +37,12 @@ class Clocks(Check):
         drift_ns, spent_ns, slept_ns = clock_drifts(conditions)
         first, last = conditions.before.clock_source, conditions.after.clock_source
         if slept_ns > limits.SLEPT_NS:
-            told = f"The machine was suspended for {show_duration(slept_ns / 1e9)}."
-            return self.result("REFUSED", told, remedy="Disable suspend, then run again.")
+            text = f"The machine was suspended for {show_duration(slept_ns / 1e9)}."
+            return self.result("REFUSED", text, remedy="Disable suspend, then run again.")
         if first and last and first != last:
-            told = f"The clock source changed from {first} to {last}."
+            text = f"The clock source changed from {first} to {last}."
             return self.result(
-                "REFUSED", told, remedy="Fix the clock source (kernel option clocksource=tsc)."
+                "REFUSED", text, remedy="Fix the clock source (kernel option clocksource=tsc)."
             )
         apart = max((one.bound_ns for one in conditions.clocks), default=0)
         of_two = [name for name in context.metrics if name.rpartition(".")[2] in OF_FAULTS]

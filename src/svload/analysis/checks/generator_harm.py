@@ -100,14 +100,14 @@ class GeneratorHarm(Check):
         most = max(figures, key=_severity)
         grade = worst(*(figure.grade for figure in figures))
         missing = [one for view in context.groups if (one := _missing(view, context)) is not None]
-        told = self.result(
+        result = self.result(
             grade,
             _sentence(most, grade, missing),
             most.share,
             limits.HARM,
             "Give the generator its own core, use more generators, or reduce the load.",
         )
-        return told.model_copy(update={"harms": _harms(figures, context)})
+        return result.model_copy(update={"harms": _harms(figures, context)})
 
 
 def _severity(figure: Figure) -> tuple[bool, float]:

@@ -24,11 +24,11 @@ class ImportedInstrument(Check):
     of = "imported"
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
-        told = trial.summary.imported
-        assert told is not None
-        notes = f" {' '.join(told.notes)}" if told.notes else ""
+        imported = trial.summary.imported
+        assert imported is not None
+        notes = f" {' '.join(imported.notes)}" if imported.notes else ""
         sentence = (
-            f"Imported from {told.tool} ({told.file}): the file doesn't record the generator's "
+            f"Imported from {imported.tool} ({imported.file}): the file doesn't record the generator's "
             f"delays or when requests were due.{notes}"
         )
         return self.result(
@@ -51,9 +51,9 @@ class ImportedLittle(Check):
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
         """REFUSED where more users were at work than there were; WEAK where only totals show this."""
-        told = trial.summary.imported
-        assert told is not None
-        found = [_in_flight(trial, view, told) for view in context.groups]
+        imported = trial.summary.imported
+        assert imported is not None
+        found = [_in_flight(trial, view, imported) for view in context.groups]
         known = [one for one in found if one is not None]
         if not known:
             return self.unmeasured("the file doesn't record the number of users")
@@ -63,7 +63,7 @@ class ImportedLittle(Check):
             return self.result(
                 "VALID", f"Little's law holds: {sentence}.{edge}", worst_share, limits.TABLE_BIAS
             )
-        if not told.single:
+        if not imported.single:
             late = "L > N, late completions counted: requests count in the second in which they ended"
             return self.result(
                 "WEAK",
@@ -83,10 +83,10 @@ class ImportedLittle(Check):
         )
 
 
-def _in_flight(trial: TrialData, view: GroupView, told: Imported) -> tuple[float, str, str] | None:
+def _in_flight(trial: TrialData, view: GroupView, imported: Imported) -> tuple[float, str, str] | None:
     """Return (L over N less one, the same in words, the result of a tool's own arithmetic); None where N is
     not known."""
-    users = told.users.get(view.name)
+    users = imported.users.get(view.name)
     if not users:
         return None
     length_ns = max(trial.summary.window_ns[1] - trial.summary.window_ns[0], 1)

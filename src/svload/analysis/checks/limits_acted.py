@@ -114,26 +114,26 @@ def _limits_of(trial: TrialData, window: Window) -> Iterator[Part]:
     found += [limit for facts in trial.lab.services for limit in _of_links(trial, facts, window)]
     unread = [limit for limit in found if limit.held_s is None]
     idle = [limit for limit in found if not limit.acted]
-    told = "; ".join(str(limit) for limit in (idle or found))
+    text = "; ".join(str(limit) for limit in (idle or found))
     if unread:
         lacking = ", ".join(f"{limit.kind.held_why} of {limit.whose}" for limit in unread)
         yield Part("VALID", f"nobody read how long the {lacking} held it back")
     elif idle:
         remedy = "Make the limit smaller or the load larger, or leave the limit out."
-        yield Part("WEAK", f"a limit was never reached: {told}", remedy)
+        yield Part("WEAK", f"a limit was never reached: {text}", remedy)
     elif found:
-        yield Part("VALID", f"limits were reached: {told}")
+        yield Part("VALID", f"limits were reached: {text}")
 
 
 def _of_groups(trial: TrialData, window: Window) -> Iterator[Limit]:
     """Return each group's limits once, however many processes and services share it."""
-    told = set()
+    seen = set()
     for facts in trial.lab.services:
         for group in (
             facts.groups if facts.processes else ()
         ):  # a machine's group is read in a service within it
-            if group.name not in told:
-                told.add(group.name)
+            if group.name not in seen:
+                seen.add(group.name)
                 yield from _of_group(trial, facts.service, group, window)
 
 

@@ -79,9 +79,9 @@ def _repeats(config: CaseConfig, context: Context) -> Iterator[Part]:
     walking = [group for group in context.groups if first_feeder(group.spec) in walks]
     again = [(group.name, group.summary.early_repeats) for group in walking if group.summary.early_repeats]
     if again:
-        told = ", ".join(f"{name} {count:,} times" for name, count in again)
+        text = ", ".join(f"{name} {count:,} times" for name, count in again)
         remedy = "This is a bug in the load engine or the feeder: report it with this trial."
-        yield Part("REFUSED", f"rows were requested again before the walk was complete: {told}", remedy)
+        yield Part("REFUSED", f"rows were requested again before the walk was complete: {text}", remedy)
     elif walking:
         names = ", ".join(group.name for group in walking)
         yield Part("VALID", f"no row was asked again before the whole table was walked ({names})")
@@ -134,11 +134,11 @@ def connection_reuse(trial: TrialData, context: Context) -> Part:
         for group in context.groups
     ]
     grade = worst(*(used.grade for used in found))
-    told = "; ".join(used.told for used in found if used.grade != "VALID" or grade == "VALID")
+    text = "; ".join(used.told for used in found if used.grade != "VALID" or grade == "VALID")
     planned = max((one.off for one in found), default=0.0) <= limits.REUSE
     return Part(
         grade,
-        f"connections were used {'as planned' if planned else 'not as planned'}: {told}",
+        f"connections were used {'as planned' if planned else 'not as planned'}: {text}",
         "Set connection: new in the group, or let the server (or its front end) keep connections open.",
     )
 
@@ -155,28 +155,28 @@ def _used(group: GroupView, compared: bool, ends: int = 0) -> Used:
         missing = summary.begun - never - summary.in_flight - summary.connections_opened
         extra = summary.connections_opened - max(summary.begun, redirects)
         off = max(missing, extra, 0) / begun
-        told = (
+        text = (
             f"{group.name} opened {summary.connections_opened:,} for {summary.begun:,} requests "
             f"({show_percent(off)} off a new one each)"
         )
-        return Used(off, told, True)
+        return Used(off, text, True)
     slots = _slots(group)
     slots = None if slots is None else slots * (1 + ends)
     if slots is None:
-        told = f"{group.name} opened {summary.connections_opened:,} for {summary.begun:,} requests"
-        return Used(0.0, told, compared)
+        text = f"{group.name} opened {summary.connections_opened:,} for {summary.begun:,} requests"
+        return Used(0.0, text, compared)
     extra = max(summary.connections_opened - slots - summary.failed, 0)
     if extra / begun > _EACH_CLOSED:
-        told = (
+        text = (
             f"{group.name} opened {summary.connections_opened:,} for {summary.begun:,} requests, not "
             f"{slots:,}: the server closes each after its answer"
         )
-        return Used(extra / begun, told, compared)
-    told = (
+        return Used(extra / begun, text, compared)
+    text = (
         f"{group.name} opened {summary.connections_opened:,} of {slots:,} meant, with {summary.failed:,} "
         f"failures ({show_percent(extra / begun)} of requests on others)"
     )
-    return Used(extra / begun, told, compared)
+    return Used(extra / begun, text, compared)
 
 
 def _slots(group: GroupView) -> int | None:
@@ -193,7 +193,7 @@ def tls_sessions(trial: TrialData, context: Context) -> Iterator[Part]:
     """REFUSED where an https group has a connection without a session, an http group one with a session, or
     resumption was not as requested: by the generators' counts, the rows, and the servers' counters where they
     are offered."""
-    wrong = [told for group in context.groups for told in _wrong(group)]
+    wrong = [texts for group in context.groups for texts in _wrong(group)]
     counted, off = _by_servers(trial, context)
     wrong += off
     secure = [group.summary for group in context.groups if "https" in _schemes(group)]
@@ -306,16 +306,16 @@ class FilesSent(NamedTuple):
     def of_cold(self) -> str:
         """Describe what is known of dropped files."""
         whole = f"the {show_size(self.files_bytes)} of {self.service}"
-        told = f"at the start it held {show_percent(self.resident)} of {whole}"
+        text = f"at the start it held {show_percent(self.resident)} of {whole}"
         if self.read_bytes is None:
-            return f"{told}, and nobody counted what came from a disk"
+            return f"{text}, and nobody counted what came from a disk"
         if self.from_disk is None or self.first_bytes is None:
             return (
-                f"{told}; a disk read {show_size(self.read_bytes)} for the {show_size(self.sent_bytes)} that it "
+                f"{text}; a disk read {show_size(self.read_bytes)} for the {show_size(self.sent_bytes)} that it "
                 "sent, of which nobody knows how much it had sent before"
             )
         return (
-            f"{told}; {show_percent(min(self.from_disk, 1.0))} of what it sent for the first time "
+            f"{text}; {show_percent(min(self.from_disk, 1.0))} of what it sent for the first time "
             f"({show_size(self.first_bytes)} of {show_size(self.sent_bytes)}) came from a disk"
         )
 
@@ -331,14 +331,14 @@ def warm_files(trial: TrialData, config: CaseConfig, context: Context) -> Iterat
     found = [one for name in sorted(asked) if (one := _sent(trial, name, context)) is not None]
     cold = [one for one in found if one.cold]
     if found:
-        told = "; ".join(
+        text = "; ".join(
             f"{one.service} had {show_percent(one.resident)} of its {show_size(one.files_bytes)} of files in the page cache "
             f"at the start and read {show_percent(one.reads)} of what it sent from a disk"
             for one in (cold or found)
         )
         yield Part(
             "REFUSED" if cold else "VALID",
-            f"the page cache was {'not warm' if cold else 'warm'}: {told}",
+            f"the page cache was {'not warm' if cold else 'warm'}: {text}",
             "Warm the files right before the load (before_trial: warm), or give the server memory for them.",
         )
 

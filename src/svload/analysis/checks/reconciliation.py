@@ -64,16 +64,16 @@ class Reconciliation(Check):
             found, lacking = _compare(host, mine, offered, _forwarded(trial, config, host, hosts))
             compared += found
             missing += [f"{host} doesn't count {name}" for name in lacking]
-        told = f" Not reconciled: {', '.join(missing)}." if missing else ""
+        text = f" Not reconciled: {', '.join(missing)}." if missing else ""
         if not compared:
-            return self.result("VALID", f"No server has a count to compare with the requests sent.{told}")
+            return self.result("VALID", f"No server has a count to compare with the requests sent.{text}")
         most = max(compared, key=lambda one: one.off)
         grade = above(most.off, limits.RECONCILED)
         limit = limits.RECONCILED[1 if grade == "REFUSED" else 0]
         if grade == "VALID":
             return self.result(
                 grade,
-                f"The servers' counts match the requests sent: {'; '.join(map(str, compared))}.{told}",
+                f"The servers' counts match the requests sent: {'; '.join(map(str, compared))}.{text}",
                 most.off,
                 limit,
             )
@@ -83,7 +83,7 @@ class Reconciliation(Check):
         )
         return self.result(
             grade,
-            f"A server's count differs from the requests sent: {most}, {show_percent(most.off)} off.{told}",
+            f"A server's count differs from the requests sent: {most}, {show_percent(most.off)} off.{text}",
             most.off,
             limit,
             remedy,

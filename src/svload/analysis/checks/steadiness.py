@@ -96,7 +96,7 @@ class Steadiness(Check):
         found = context.drifts
         drifting = {what: one for what, one in found.items() if one.unsteady}
         if drifting:
-            told = ", ".join(
+            text = ", ".join(
                 f"{what} {'rose' if one.relative > 0 else 'fell'} by {show_percent(abs(one.relative))} "
                 f"of its median"
                 for what, one in drifting.items()
@@ -104,7 +104,7 @@ class Steadiness(Check):
             largest = max(abs(one.relative) for one in drifting.values())
             return self.result(
                 "WEAK",
-                f"During the load {told}.",
+                f"During the load {text}.",
                 largest,
                 limits.DRIFT,
                 "Measure longer, or warm up the lab before the trial." + _in_step(config),
@@ -185,12 +185,12 @@ class CarriedOver(Check):
             )
         grades: dict[str, Grade] = {name: above(one.off, limits.CARRIED) for name, one in found.items()}
         name, most = max(found.items(), key=lambda one: one[1].off)
-        told = f"{most.all:,} requests of {name} were in flight when the kept window began; {most.failed:,} of them failed"
+        text = f"{most.all:,} requests of {name} were in flight when the kept window began; {most.failed:,} of them failed"
         return self.result(
             grades[name],
-            f"{told}. Counting them, its success rate is {100 * most.off:.3g} points lower."
+            f"{text}. Counting them, its success rate is {100 * most.off:.3g} points lower."
             if most.off
-            else f"{told}. Without them its success rate is no higher.",
+            else f"{text}. Without them its success rate is no higher.",
             most.off,
             limits.CARRIED[1],
             "Measure for several times the timeout (measure.duration), or shorten the timeout, so that users without a "
@@ -212,12 +212,12 @@ def _harms(owner: str, off: float, grade: Grade, metrics: Mapping[str, Estimate]
     if off and errors is not None and (errors.value or grade != "VALID"):
         above = off / errors.value if errors.value else None
         yield Harm(number=f"{owner}.error_rate", grade=grade, below=0.0, above=above)
-    told = (f"{owner}.success_rate", f"{owner}.error_rate")
+    numbers = (f"{owner}.success_rate", f"{owner}.error_rate")
     yield from doubted(
         (
             number
             for number in metrics
-            if number.startswith(f"{owner}.") and metric_name(number) in _OF_WINDOW and number not in told
+            if number.startswith(f"{owner}.") and metric_name(number) in _OF_WINDOW and number not in numbers
         ),
         grade,
     )

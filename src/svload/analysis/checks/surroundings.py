@@ -67,11 +67,11 @@ class TcpLoss(Check):
             max((getattr(after, name) or 0) - (getattr(before, name) or 0), 0)
             for name in ("tcp_sent", "tcp_resent")
         )
-        told = f"{again:,} of {sent + again:,} TCP segments of the load's machine were retransmitted"
+        text = f"{again:,} of {sent + again:,} TCP segments of the load's machine were retransmitted"
         if any(spec.options.get("link") is not None for spec in config.services):
-            return self.result("VALID", f"{told}, with links that the study sets.", float(again))
+            return self.result("VALID", f"{text}, with links that the study sets.", float(again))
         if on_this_host(trial):  # nothing is lost on the way: a server whose queue is full drops them
-            return self.result("VALID", f"{told}; loopback loses none.", float(again))
+            return self.result("VALID", f"{text}; loopback loses none.", float(again))
         asked = sum(group.summary.begun for group in context.groups)
         waited = min(again / max(asked, 1), 1.0)
         rough = [
@@ -82,10 +82,10 @@ class TcpLoss(Check):
             if waited > limits.TCP_LOSS * (1 - p)
         ]
         if not rough:
-            return self.result("VALID", f"{told}.", float(again))
+            return self.result("VALID", f"{text}.", float(again))
         return self.result(
             "WEAK",
-            f"{told}: up to {show_percent(waited)} of the requests waited for a retransmission.",
+            f"{text}: up to {show_percent(waited)} of the requests waited for a retransmission.",
             float(again),
             remedy="Look for packet loss between load and servers (ethtool -S, tc -s qdisc), or move the load closer.",
             harms=tuple(Harm(number=one, grade="WEAK", below=None, above=0.0) for one in rough),

@@ -96,15 +96,17 @@ class Shown:
         others.
         """
         left_out = int(np.sum(~np.asarray(self.effect.kept, dtype=bool)))
-        told = [f"{left_out} of its {np.size(self.effect.kept)} cases have too few pairs"] if left_out else []
+        texts = (
+            [f"{left_out} of its {np.size(self.effect.kept)} cases have too few pairs"] if left_out else []
+        )
         if self.broken:
-            told.append(f"{self.broken} of its pairs {'is' if self.broken == 1 else 'are'} broken")
+            texts.append(f"{self.broken} of its pairs {'is' if self.broken == 1 else 'are'} broken")
         if apart(self.alike, low, high):
             ratio = exp(float(self.alike.mean))
-            told.append(self.alike_as.format(ratio=ratio))
+            texts.append(self.alike_as.format(ratio=ratio))
         if self.strangers.dilution > limits.DILUTION_MOST:
-            told.append("other programs used too much of the machine")
-        return " and ".join((*told, *self.guarded(low, high, interval)))
+            texts.append("other programs used too much of the machine")
+        return " and ".join((*texts, *self.guarded(low, high, interval)))
 
     def p_beyond(self, margin: float, upward: bool) -> float:
         """Return p that the true log ratio is not above `margin` (below it where not `upward`): two-sided, as

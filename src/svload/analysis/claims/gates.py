@@ -160,8 +160,8 @@ def _judge(gate: Facts, p_times: float, p_success: float) -> Gate:
         why = f"other programs used {show_percent(gate.shown.strangers.mean or 0.0, 4)} of the machine, which can hide a difference"
         return Gate(text=text, outcome="open", why=why)
     read = gate.shown.strangers.readable and not gate.shown.strangers.unread
-    told = "" if read else "; the server's machine could not be read"
-    return Gate(text=text, outcome="pass", why=f"the whole interval lies within the margin{told}")
+    note = "" if read else "; the server's machine could not be read"
+    return Gate(text=text, outcome="pass", why=f"the whole interval lies within the margin{note}")
 
 
 def _times_fail(gate: Facts, p_times: float) -> bool:
@@ -220,8 +220,8 @@ def _keeps_success_open(gate: Facts) -> str:
     if not _asks_success(gate) or (interval is not None and interval[0] >= -gate.limit.success):
         return ""
     points = 100 * gate.limit.success
-    told = f"success may fall by more than {points:g} point{'' if points == 1 else 's'}"
-    return f"{told}{_would_decide(gate, interval)} (`success by more than 1 point` sets another margin)"
+    text = f"success may fall by more than {points:g} point{'' if points == 1 else 's'}"
+    return f"{text}{_would_decide(gate, interval)} (`success by more than 1 point` sets another margin)"
 
 
 def _would_decide(gate: Facts, interval: tuple[float, float] | None) -> str:

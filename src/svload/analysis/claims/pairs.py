@@ -215,7 +215,7 @@ def _lose(found: Gathered, row: int, column: int, numbers: Sequence[Number]) -> 
     why = "missing" if "missing" in states else "broken" if "lost" in states else "no number"
     found.broken[row, column] = why == "broken"
     wanted = {"missing": ("missing",), "broken": ("lost",), "no number": ("no number", "time-out")}[why]
-    told = [number for one in bad for number in one if number.state in wanted]
+    texts = [number for one in bad for number in one if number.state in wanted]
     found.lost.append(
         LostPair(
             block=found.blocks[column],
@@ -223,9 +223,9 @@ def _lose(found: Gathered, row: int, column: int, numbers: Sequence[Number]) -> 
             treatment=numbers[1].case,
             side="both" if bad[0] and bad[1] else "baseline" if bad[0] else "treatment",
             why=why,  # type: ignore[arg-type]
-            checks=tuple(dict.fromkeys(name for number in told for name in number.checks)),
+            checks=tuple(dict.fromkeys(name for number in texts for name in number.checks)),
             trials=tuple(number.trial for number in numbers if number.trial),
-            reason="; ".join(number.reason for number in told),
+            reason="; ".join(number.reason for number in texts),
         )
     )
 
@@ -322,8 +322,8 @@ def number_of(trial: TrialResult | None, case: str, name: str, randomised: bool)
     value = _as_measured(estimate)
     lost, missing = _failing(trial, name) if randomised else (_refusing(trial, name), ())
     if checks := lost or missing:
-        told = f"{trial.trial} is {'broken' if lost else 'void'} ({checks[0]})"
-        return Number(trial.trial, case, "lost" if lost else "missing", value, checks=checks, reason=told)
+        text = f"{trial.trial} is {'broken' if lost else 'void'} ({checks[0]})"
+        return Number(trial.trial, case, "lost" if lost else "missing", value, checks=checks, reason=text)
     if value is None:
         state: State = "time-out" if timed_out(estimate) else "no number"
         return Number(trial.trial, case, state, reason=f"{trial.trial}: {_why_none(estimate)}")

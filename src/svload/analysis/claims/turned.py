@@ -208,13 +208,13 @@ class TurnedBlocks:
             for trial in found.trials[0][row]
             if not isnan(one.effect)
         }
-        told = []
+        texts = []
         for pair in found.evidence:
             effect, rounds = of_block.get((pair.baseline, pair.block), (pair.log_ratio, ()))
-            told.append(
+            texts.append(
                 pair.model_copy(update={"log_ratio": effect, "rounds": rounds, "treatment_first": False})
             )
-        return told
+        return texts
 
 
 _NO_EFFECT = BlockEffect(nan, nan, nan, 0)
@@ -342,8 +342,8 @@ def rises(values: ArrayLike, unit: ArrayLike) -> Guard | None:
         return None
     most = float(np.fmax.reduce(each.mean + half_width(each)))
     times = exp(float(np.fmax.reduce(each.mean)))
-    told = f"late in a turn the mean response is {times:.3g} × that early in it{OTHERWISE}"
-    return Guard(told, limits.TURN_FAR * most)
+    text = f"late in a turn the mean response is {times:.3g} × that early in it{OTHERWISE}"
+    return Guard(text, limits.TURN_FAR * most)
 
 
 def _grows(grown: Effect, p: float) -> NDArray[np.bool_]:
@@ -383,10 +383,10 @@ def defers(used: Sequence[tuple[float, float]], what: str) -> Guard | None:
     share = _share((within, outside))
     if share <= limits.TURN_DEFERRED:
         return None
-    told = f"{100 * share:.3g} % of that within" if within > 0 else "all that it has"
+    text = f"{100 * share:.3g} % of that within" if within > 0 else "all that it has"
     full = limits.CPU_FULL * ceil(limits.CPU_FULL * within)
     off = limits.TURN_FAR * log1p(share) if what == CPU and within + outside < full else inf
-    return Guard(f"what it uses of {what} between its turns is {told}{OTHERWISE}", off)
+    return Guard(f"what it uses of {what} between its turns is {text}{OTHERWISE}", off)
 
 
 def _share(used: tuple[float, float]) -> float:
@@ -455,8 +455,8 @@ class Control:
     def sentence(self, baseline: str) -> str:
         """Return `main against itself: 0.4 % (−0.9 to +1.7)`."""
         low, high = (100 * (exp(end) - 1) for end in self.interval)
-        told = f"{show_percent(exp(float(self.effect.mean)) - 1, 2)} ({_signed(low)} to {_signed(high)})"
-        return f"{baseline} against itself: {told}"
+        text = f"{show_percent(exp(float(self.effect.mean)) - 1, 2)} ({_signed(low)} to {_signed(high)})"
+        return f"{baseline} against itself: {text}"
 
 
 def _signed(percent: float) -> str:

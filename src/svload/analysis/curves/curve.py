@@ -281,13 +281,13 @@ _LAW = "N = X·(R + Z)"
 def sentences_of(curve: LoadCurve) -> tuple[str, ...]:
     """Return the sentences: think time first, then the limit, then whether the law holds where no other
     sentence has stated it."""
-    told = []
+    texts = []
     if curve.kind == "think":
-        told += list(_think_time(curve))
-    told += [sentence for sentence in (_limit_words(curve), _peak(curve)) if sentence]
+        texts += list(_think_time(curve))
+    texts += [sentence for sentence in (_limit_words(curve), _peak(curve)) if sentence]
     if curve.kind == "users" and curve.law_off is not None:
-        told.append(f"{_law(curve)}.")
-    return tuple(told)
+        texts.append(f"{_law(curve)}.")
+    return tuple(texts)
 
 
 def curve_findings(curves: Sequence[LoadCurve]) -> Iterator[Finding]:
@@ -360,13 +360,13 @@ def _limit_words(curve: LoadCurve) -> str:
             f"{limit.name} is not bracketed by the levels: about {shown}, "
             f"{_beside(curve, limit)}{_because(first, limit)}."
         )
-    told = {
+    words = {
         "N*": f"From N* = {shown} users on, users wait for one another{_because(first, limit)}",
         "Z*": (
             f"With a think time below Z* = {shown} these users saturate the server{_because(first, limit)}"
         ),
     }.get(limit.name, f"The server is saturated at {shown}{_because(first, limit)}")
-    return f"{told}{_breaks(curve)}."
+    return f"{words}{_breaks(curve)}."
 
 
 def _breaks(curve: LoadCurve) -> str:
@@ -441,9 +441,9 @@ def ramp_findings(trials: Sequence[TrialResult]) -> Iterator[Finding]:
         for one in trial.breaks:
             found.setdefault((trial.case, one.group), {}).setdefault(one.what, []).append(one)
     for (case, group), by_what in found.items():
-        told = sorted(clause for what, breaks in by_what.items() if (clause := _ramp(what, breaks)))
-        if told:
-            clauses = " and ".join(clause for _, clause in told)
+        sentences = sorted(clause for what, breaks in by_what.items() if (clause := _ramp(what, breaks)))
+        if sentences:
+            clauses = " and ".join(clause for _, clause in sentences)
             yield Finding(
                 kind="law",
                 sentence=f"{case}: as the load of {group} rises, {clauses}.",

@@ -127,11 +127,11 @@ def resources_used(
 
 def _rates(evidence: Evidence) -> Iterator[ResourceUse]:
     """Return each rate once: a machine's disk is read in each service within it."""
-    told = set[str]()
+    texts = set[str]()
     for use in evidence.limits:
         name = owner(use.name, use.service, "") if use.entity == use.service else holder(use)
-        if use.resource in _BYTES_A_SECOND and use.verdict and name not in told:
-            told.add(name)
+        if use.resource in _BYTES_A_SECOND and use.verdict and name not in texts:
+            texts.add(name)
             yield ResourceUse(
                 name=name,
                 service=use.service,
@@ -153,9 +153,9 @@ def _of_service(trial: TrialData, facts: ServiceFacts, window: Window, cores: fl
     used = total_rate(readings.whole(name, "process", "cpu_seconds_total"), window)
     limits = dict(_cpu_limits(trial, facts, window, cores))
     if used is not None and limits:
-        told, capacity = min(limits.items(), key=lambda one: one[1])
+        text, capacity = min(limits.items(), key=lambda one: one[1])
         yield ResourceUse(
-            name=f"CPU of {name}", service=name, kind="cpu", used=used, capacity=capacity, limited_by=told
+            name=f"CPU of {name}", service=name, kind="cpu", used=used, capacity=capacity, limited_by=text
         )
     busy = total_rate(readings.whole(name, "truth", "busy_seconds_total"), window)
     workers = _gauge(trial, name, "truth", "workers", window)

@@ -76,8 +76,8 @@ def _limit(runs: Sequence[Run], resources: Sequence[Resource], kind: Kind) -> tu
     found = top_interval(runs, ground, kind) if ground else None
     if found is None:
         return Limit(None, reason=f"{NO_GROUND} at the highest rate"), ground
-    told = ground.bottleneck.resource.name if ground and ground.bottleneck else "flat throughput"
-    limit = Limit(found.value, found.low, found.high, reason=f"from {told}")
+    name = ground.bottleneck.resource.name if ground and ground.bottleneck else "flat throughput"
+    limit = Limit(found.value, found.low, found.high, reason=f"from {name}")
     return placed(limit, [level.at for level in levels_of(runs, kind)]), ground
 
 

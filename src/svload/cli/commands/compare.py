@@ -77,7 +77,7 @@ def compare(typed: Typed, flags: dict[str, Any]) -> None:
 def _urls(typed: Typed, flags: dict[str, Any]) -> None:
     from svload import api
     from svload.api.typed import seconds
-    from svload.report.told.answer import faster_sentence
+    from svload.report.wording.answer import faster_sentence
 
     if typed.to is not None:
         raise fail(
@@ -106,10 +106,10 @@ def _urls(typed: Typed, flags: dict[str, Any]) -> None:
 def _runs(typed: Typed, flags: dict[str, Any]) -> None:
     from svload import api
 
-    if said := _only_of_urls(typed, flags):
+    if names := _only_of_urls(typed, flags):
         raise fail(
             "usage",
-            reason=f"{said} is about two URLs, and these are two runs",
+            reason=f"{names} is about two URLs, and these are two runs",
             hint="Leave it out, or write http:// or https:// before each URL.",
         )
     out = typed.out or api.RUNS

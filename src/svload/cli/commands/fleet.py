@@ -99,22 +99,22 @@ def _bears(one: MachineTold) -> str:
     bears = one.bears
     if bears is None:
         return "not read"
-    said = [f"{bears.connections} connections ({bears.bound_by})", f"{bears.cores} cores of load"]
+    texts = [f"{bears.connections} connections ({bears.bound_by})", f"{bears.cores} cores of load"]
     if one.clock is not None:
-        said.append(f"clock known to ± {show_duration(one.clock.bound_ns / 1e9)}")
-        said.append(f"round trip {show_duration(one.clock.round_trip_ns / 1e9)}")
+        texts.append(f"clock known to ± {show_duration(one.clock.bound_ns / 1e9)}")
+        texts.append(f"round trip {show_duration(one.clock.round_trip_ns / 1e9)}")
     if bears.to_bytes_per_s is not None and bears.back_bytes_per_s is not None:
-        said.append(f"{show_size(bears.to_bytes_per_s)}/s there, {show_size(bears.back_bytes_per_s)}/s back")
-    return ", ".join(said)
+        texts.append(f"{show_size(bears.to_bytes_per_s)}/s there, {show_size(bears.back_bytes_per_s)}/s back")
+    return ", ".join(texts)
 
 
 def _state(one: MachineTold) -> str:
-    if not one.said.get("version"):
+    if not one.answer.get("version"):
         return "svload is not installed"
     settings = ", ".join(
-        f"{name} = {' '.join(value.split())}" for name, value in one.said["settings"].items()
+        f"{name} = {' '.join(value.split())}" for name, value in one.answer["settings"].items()
     )
-    return f"svload {one.said['version']}" + (f", set: {settings}" if settings else "")
+    return f"svload {one.answer['version']}" + (f", set: {settings}" if settings else "")
 
 
 def _done(one: MachineTold) -> str:
@@ -134,7 +134,7 @@ def _plain(one: MachineTold) -> dict[str, Any]:
         "bears": vars(bears) if bears is not None else None,
         "clock": vars(one.clock) if one.clock is not None else None,
         "wall": vars(one.wall) if one.wall is not None else None,
-        "said": one.said,
+        "answer": one.answer,
         "changed": one.changed,
         "notes": one.notes,
         "problems": [{"code": problem.code, "text": str(problem)} for problem in one.problems],

@@ -86,10 +86,10 @@ def import_(
             reason=f"{option} applies only to finished tables",
             hint="Add --as table, or leave it out.",
         )
-    told: Any = form.value if form else None
+    form_name: Any = form.value if form else None
     result = api.import_files(
         files,
-        told,
+        form_name,
         factor=factor,
         name=name,
         out=out or api.RUNS,
@@ -102,7 +102,9 @@ def import_(
             {
                 "run": str(result.run.path),
                 "interleaved": result.interleaved,
-                "imported": {trial: told.model_dump(mode="json") for trial, told in result.imported.items()},
+                "imported": {
+                    trial: form_name.model_dump(mode="json") for trial, form_name in result.imported.items()
+                },
                 "files": {name: str(path) for name, path in result.files.items()},
                 "findings": result.findings.model_dump(mode="json"),
             }

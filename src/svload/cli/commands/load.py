@@ -135,13 +135,13 @@ def quick_load(typed: Request, flags: dict[str, Any], **rest: Any) -> QuickLoad:
 
     own = {one.name for one in fields(QuickLoad)}
     same = {one.name: getattr(typed, one.name) for one in fields(typed) if one.name in own}
-    said = {key: value for key, value in flags.items() if value is not None}
+    given = {key: value for key, value in flags.items() if value is not None}
     return QuickLoad(
-        **same | {key: value for key, value in said.items() if key in own},
+        **same | {key: value for key, value in given.items() if key in own},
         headers=tuple(typed.header or ()),
         follow_redirects=typed.redirects,
         keep_alive=not typed.no_keepalive,
-        options={key: value for key, value in said.items() if key not in own},
+        options={key: value for key, value in given.items() if key not in own},
         **rest,
     )
 

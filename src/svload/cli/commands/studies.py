@@ -105,11 +105,11 @@ def init(
     """Write a ten-line study for your own server. A command is started once to see that the server answers."""
     from svload import api
 
-    path, said = api.init(target, folder, tuple(authorise or ()), lambda text: typer.echo(text, err=True))
+    path, summary = api.init(target, folder, tuple(authorise or ()), lambda text: typer.echo(text, err=True))
     if json:
-        print_json({"study": str(path), "said": said})
+        print_json({"study": str(path), "summary": summary})
         return
-    typer.echo(f"{said}\nwrote {path}\nnext: svload plan {path.parent} && svload run {path.parent}")
+    typer.echo(f"{summary}\nwrote {path}\nnext: svload plan {path.parent} && svload run {path.parent}")
 
 
 def plan(

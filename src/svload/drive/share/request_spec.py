@@ -71,9 +71,9 @@ class OneOf:
     """A variant that carries a value: exactly one field is set."""
 
     def __post_init__(self) -> None:
-        said = [name for name, value in vars(self).items() if value is not None]
-        if len(said) != 1:
-            raise ValueError(f"{type(self).__name__} says {said or 'nothing'}, and exactly one was expected")
+        names = [name for name, value in vars(self).items() if value is not None]
+        if len(names) != 1:
+            raise ValueError(f"{type(self).__name__} says {names or 'nothing'}, and exactly one was expected")
 
 
 @dataclass(frozen=True)
@@ -249,8 +249,8 @@ class RequestSpec:
             if isinstance(turn, TurnSpec):
                 yield from turn.send or ()
                 yield from turn.read if isinstance(turn.read, tuple) else ()
-        said = (getattr(self, name) for name in NAMES)
-        for command in (words for one in said if one is not None for words in one.commands):
+        values = (getattr(self, name) for name in NAMES)
+        for command in (words for one in values if one is not None for words in one.commands):
             for word in command:
                 yield from word
         for check in self.checks:

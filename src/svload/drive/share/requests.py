@@ -131,12 +131,12 @@ class Writer:
             read=self.template(turn.read) if isinstance(turn.read, tuple) else turn.read,
         )
 
-    def _commands(self, said: Commands | None) -> dict[str, Any]:
+    def _commands(self, given: Commands | None) -> dict[str, Any]:
         """Return the commands in the field of their protocol."""
-        if said is None:
+        if given is None:
             return {}
-        commands = (tuple(self.template(word) for word in command) for command in said.commands)
-        return {said.protocol: spec.CommandsSpec(commands=tuple(commands))}
+        commands = (tuple(self.template(word) for word in command) for command in given.commands)
+        return {given.protocol: spec.CommandsSpec(commands=tuple(commands))}
 
     def _content(self, body: Body) -> spec.BodySpec:
         if body.text is not None:

@@ -69,9 +69,9 @@ def _used(group: Group) -> set[str]:
 def _spoken(parts: Sequence[SetUp], groups: Sequence[Group]) -> Http2:
     """Return HTTP/2 if the groups use it for the targets of all these requests; a server of another kind may
     only know HTTP/1.1."""
-    told = {endpoint: group.http2 for group in groups if group.http2 for endpoint in group.endpoints}
-    said = {told.get(part.request.endpoint, False) for part in parts}
-    return said.pop() if len(said) == 1 else False
+    by_endpoint = {endpoint: group.http2 for group in groups if group.http2 for endpoint in group.endpoints}
+    protocols = {by_endpoint.get(part.request.endpoint, False) for part in parts}
+    return protocols.pop() if len(protocols) == 1 else False
 
 
 def _share(
@@ -114,8 +114,8 @@ def taken_of(summary: Mapping[str, Any], parts: Sequence[SetUp], vus: int) -> di
         failed = next((step for step in group["steps"] if step["failed"]), None)
         request = parts[int(failed["name"])].request if failed else parts[0].request
         why = _why(failed, group) if failed else f"no answer came within {request.timeout_ns / 1e9:g} s"
-        told = f"{request.name} ({request.method}) failed for {vus - len(by_vu)} of {vus}: {why}"
-        raise fail("set-up-failed", reason=told, request=request.name)
+        text = f"{request.name} ({request.method}) failed for {vus - len(by_vu)} of {vus}: {why}"
+        raise fail("set-up-failed", reason=text, request=request.name)
     names = [name for part in parts for name in part.request.takes]
     return {name: [by_vu[vu][name] for vu in range(vus)] for name in names}
 
@@ -123,17 +123,17 @@ def taken_of(summary: Mapping[str, Any], parts: Sequence[SetUp], vus: int) -> di
 def _why(step: Mapping[str, Any], group: Mapping[str, Any]) -> str:
     """Return `capture (a variable was not found in the answer), status 401`."""
     words: dict[str, int] = step["errors"]
-    told = [_WORDS.get(name, str(name)) for name in words]
+    texts = [_WORDS.get(name, str(name)) for name in words]
     if "status" in words:
-        told = [f"status {', '.join(step['status'])}" if word == "status" else word for word in told]
+        texts = [f"status {', '.join(step['status'])}" if word == "status" else word for word in texts]
     checks = [
         name
         for name, count in group["checks_failed"].items()
         if count and name.startswith(f"{step['name']}: ")
     ]
     if "check" in words:
-        told += [name.partition(": ")[2] for name in checks]
-    return ", ".join(told)
+        texts += [name.partition(": ")[2] for name in checks]
+    return ", ".join(texts)
 
 
 _WORDS = {"capture": "what it takes was not found in the answer", "check": "a check"}

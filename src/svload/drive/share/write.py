@@ -29,8 +29,8 @@ def plain(value: Any, pattern: Callable[[Pattern], str] = str) -> Any:
     if not is_dataclass(value):
         return value
     kind: Any = type(value)
-    said = ((name, getattr(value, name)) for name in _names(kind))
-    return {name: plain(item, pattern) for name, item in said if item is not None}
+    pairs = ((name, getattr(value, name)) for name in _names(kind))
+    return {name: plain(item, pattern) for name, item in pairs if item is not None}
 
 
 def text_of(share: Any, pattern: Callable[[Pattern], str] = str) -> str:

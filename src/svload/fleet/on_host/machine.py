@@ -39,7 +39,7 @@ class Refused(Exception):
 
     def __init__(self, problem: str, **details: Any) -> None:
         super().__init__(problem)
-        self.said = {"problem": problem, **details}
+        self.details = {"problem": problem, **details}
 
 
 def facts(home: Path) -> dict[str, Any]:
@@ -147,7 +147,7 @@ def status(home: Path) -> dict[str, Any]:
         try:
             version = _run([str(home / "venv/bin/svload"), "--version"], within_s=60).split()[-1]
         except Refused as why:
-            version = f"broken: {why.said['reason']}"
+            version = f"broken: {why.details['reason']}"
     here = settings is not None and settings.get("where") == _where()
     return {
         "version": version,
@@ -182,16 +182,16 @@ def _run(words: list[str], within_s: float = PIP_WITHIN_S) -> str:
         raise Refused("fleet-step", reason=f"{words[0]}: {why.strerror}") from None
     if done.returncode == 0:
         return done.stdout
-    said = (done.stderr or done.stdout).strip()
-    if "No space left" in said or "Errno 28" in said:
+    output = (done.stderr or done.stdout).strip()
+    if "No space left" in output or "Errno 28" in output:
         raise Refused("fleet-disk-full", path=words[0])
     if (
-        "No matching distribution" in said
-        or "Could not find a version" in said
-        or "NewConnectionError" in said
+        "No matching distribution" in output
+        or "Could not find a version" in output
+        or "NewConnectionError" in output
     ):
-        raise Refused("fleet-no-index", reason=_last(said))
-    raise Refused("fleet-step", reason=f"{Path(words[0]).name}: {_last(said)}")
+        raise Refused("fleet-no-index", reason=_last(output))
+    raise Refused("fleet-step", reason=f"{Path(words[0]).name}: {_last(output)}")
 
 
 def _unpack(archive: tarfile.TarFile, to: Path) -> None:
@@ -203,8 +203,8 @@ def _unpack(archive: tarfile.TarFile, to: Path) -> None:
                 shutil.copyfileobj(held, file)
 
 
-def _last(said: str) -> str:
-    lines = [line for line in said.splitlines() if line.strip()]
+def _last(output: str) -> str:
+    lines = [line for line in output.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("ERROR")]
     return (errors or lines or ["it said nothing"])[-1][:300]
 
@@ -274,9 +274,9 @@ def main(words: list[str]) -> int:
     """Run one verb; its answer goes to stdout."""
     verb, home, rest = words[0], Path(words[1]).expanduser().absolute(), words[2:]
     try:
-        said = limits(home, json.loads(rest[0])) if verb == "limits" else VERBS[verb](home, *rest)
+        answer = limits(home, json.loads(rest[0])) if verb == "limits" else VERBS[verb](home, *rest)
     except Refused as why:
-        print(json.dumps(why.said))
+        print(json.dumps(why.details))
         return 1
     except OSError as why:
         code = "fleet-disk-full" if why.errno == 28 else "fleet-step"
@@ -286,7 +286,7 @@ def main(words: list[str]) -> int:
             )
         )
         return 1
-    print(json.dumps(said))
+    print(json.dumps(answer))
     return 0
 
 

@@ -60,21 +60,21 @@ class Agent:
         self._reader = threading.Thread(target=self._read, name="svload-agent", daemon=True)
         self._reader.start()
         try:
-            said = self.ask("HELLO", _REPLY_BOUND_S, version=PROTOCOL, owner=owner)
+            reply = self.ask("HELLO", _REPLY_BOUND_S, version=PROTOCOL, owner=owner)
         except BaseException:
             self._hang_up()
             raise
-        self._greeted(said)
+        self._greeted(reply)
 
-    def _greeted(self, said: Mapping[str, Any]) -> None:
-        self.said: Mapping[str, Any] = said
-        self.pid: int = said["agent_pid"]
-        self.machine: str = said["machine"]
-        self.python: str = said["python"]
-        self.cores: tuple[int, ...] = tuple(said["cores"])
-        self.root: bool = said["root"]
-        self.isolated: bool = said["isolated"]
-        self.own_network: bool = said["own_network"]
+    def _greeted(self, reply: Mapping[str, Any]) -> None:
+        self.greeting: Mapping[str, Any] = reply
+        self.pid: int = reply["agent_pid"]
+        self.machine: str = reply["machine"]
+        self.python: str = reply["python"]
+        self.cores: tuple[int, ...] = tuple(reply["cores"])
+        self.root: bool = reply["root"]
+        self.isolated: bool = reply["isolated"]
+        self.own_network: bool = reply["own_network"]
 
     @contextlib.contextmanager
     def joined(self) -> Iterator[None]:
@@ -105,8 +105,8 @@ class Agent:
             if action.do == "tell" or (action.do == "spawn" and action.role == "tool"):
                 timeout_s += action.timeout_s
         plain = [action.plain() for action in actions]
-        said = self.ask("PREPARE", timeout_s + _MORE_S, actions=plain, timeout_s=timeout_s)
-        results: list[dict[str, Any]] = said["results"]
+        reply = self.ask("PREPARE", timeout_s + _MORE_S, actions=plain, timeout_s=timeout_s)
+        results: list[dict[str, Any]] = reply["results"]
         return results
 
     def start_at(self, children: Sequence[str], at_ns: int) -> None:
@@ -119,8 +119,8 @@ class Agent:
 
         A negative `since` means from now on: `status(-1)` returns the first number to request.
         """
-        said = self.ask("STATUS", wait_s + _REPLY_BOUND_S, since=since, wait_s=wait_s)
-        return said["next"], [Notice.read(notice) for notice in said["notices"]]
+        reply = self.ask("STATUS", wait_s + _REPLY_BOUND_S, since=since, wait_s=wait_s)
+        return reply["next"], [Notice.read(notice) for notice in reply["notices"]]
 
     def exited(self, child: str) -> int | None:
         """Return the exit code (negative: the signal) if the child has ended, else None. Raises agent-refused
@@ -151,9 +151,9 @@ class Agent:
         """Read a file of the agent's machine from `offset` to its end."""
         data = b""
         while True:
-            said = self.ask("COLLECT", _REPLY_BOUND_S, path=str(path), offset=offset + len(data))
-            data += base64.b64decode(said["data"])
-            if not said["more"]:
+            reply = self.ask("COLLECT", _REPLY_BOUND_S, path=str(path), offset=offset + len(data))
+            data += base64.b64decode(reply["data"])
+            if not reply["more"]:
                 return data
 
     def put(self, path: str | Path, data: bytes, mode: int = 0o644, *, temporary: bool = False) -> None:

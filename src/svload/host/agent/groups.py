@@ -69,9 +69,9 @@ class Groups:
         made = self._known(order.name)
         paths = made.paths
         now = cgroups.read_back(paths)
-        told = self._changed.get(order.name)
+        changed = self._changed.get(order.name)
         kinds = (*order.limits.kinds, *order.lifted)
-        before = {kind: now.get(kind) for kind in kinds} | (told.before if told else {})
+        before = {kind: now.get(kind) for kind in kinds} | (changed.before if changed else {})
         entry = self._journal.announce("limits", name=order.name, paths=paths, before=before)
         try:
             cgroups.change(paths, order.limits, order.lifted, made.disks)
@@ -80,8 +80,8 @@ class Groups:
                 cgroups.put_back(paths, {kind: now.get(kind) for kind in kinds})
             self._journal.done(entry)
             raise refused(f"the limits of {order.name} could not be changed: {why}") from why
-        if told:
-            self._journal.done(told.entry)
+        if changed:
+            self._journal.done(changed.entry)
         self._changed[order.name] = _Changed(before, entry)
         found = cgroups.read_back(paths)
         if all(found.get(kind) == value for kind, value in before.items()):

@@ -45,8 +45,8 @@ def list_labs(state: Path | None = None) -> list[LabState]:
     labs = []
     for folder in _folders(state):
         with contextlib.suppress(OSError, ValueError, KeyError):
-            said = json.loads((folder / OWNER).read_text(encoding="utf-8"))
-            labs.append(LabState(folder.name, said["owner"], said["started_wall"], is_served(folder)))
+            owner = json.loads((folder / OWNER).read_text(encoding="utf-8"))
+            labs.append(LabState(folder.name, owner["owner"], owner["started_wall"], is_served(folder)))
     return sorted(labs, key=lambda lab: lab.started_wall)
 
 

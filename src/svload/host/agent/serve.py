@@ -286,9 +286,9 @@ class AgentServer:
             return self.links.drop(action.name)
         if action.do == "write":
             return self._write(action)
-        told = self.settings.hold(action)
-        self.links.follow(one["name"] for one in told["settings"] if one["layer"] == "network")
-        return told
+        result = self.settings.hold(action)
+        self.links.follow(one["name"] for one in result["settings"] if one["layer"] == "network")
+        return result
 
     def _claim(self, path: Path) -> None:
         """Journal that the file is the lab's, to be removed with it; refuse one that existed before."""

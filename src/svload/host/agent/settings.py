@@ -67,18 +67,18 @@ class Settings:
 
     def _set(self, name: str, value: str, host: bool) -> dict[str, Any]:
         layer = self._layer_of(name)
-        told: dict[str, Any] = {"name": name, "asked": value, "layer": layer, "why": ""}
+        result: dict[str, Any] = {"name": name, "asked": value, "layer": layer, "why": ""}
         with self._in(layer):
             path = sysctl_path(name)
             if not path.exists():
-                return {**told, "old": None, "found": None, "why": _UNKNOWN}
+                return {**result, "old": None, "found": None, "why": _UNKNOWN}
             now = path.read_text(encoding="utf-8").rstrip("\n")
-            told |= {"old": now, "found": now}
+            result |= {"old": now, "found": now}
             if normal(now) == normal(value):
-                return told
+                return result
             if layer == "machine" and not host:
-                return {**told, "why": _OF_THE_MACHINE}
-            return told | self._write(name, layer, path, now, value)
+                return {**result, "why": _OF_THE_MACHINE}
+            return result | self._write(name, layer, path, now, value)
 
     def _write(self, name: str, layer: KernelLayer, path: Path, now: str, value: str) -> dict[str, Any]:
         held = self._held.get(name)

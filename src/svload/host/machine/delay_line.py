@@ -1,9 +1,9 @@
 """A link's latency: a process that forwards packets between two interfaces with a delay, in order.
 
-    python -m svload.host.machine.delay_line --inside lab --outside link1 --fabric FILE --told FILE
+    python -m svload.host.machine.delay_line --inside lab --outside link1 --fabric FILE --state FILE
 
-It is started in the service's network namespace; `--fabric` is the file of the other one. `--told` is a file
-shared with its observers (`Told`): the delay, which may be changed while it runs, and its statistics. Uses
+It is started in the service's network namespace; `--fabric` is the file of the other one. `--state` is a file
+shared with its observers (`LineState`): the delay, which may be changed while it runs, and its statistics. Uses
 only the standard library.
 """
 
@@ -34,7 +34,7 @@ _LAYOUT = struct.Struct("=8q")
 _DELAY, _DONE = struct.Struct("=q"), struct.Struct("=7q")
 
 
-class Told(NamedTuple):
+class LineState(NamedTuple):
     """The contents of the shared file: the delay in each direction; then, since the start, what was carried,
     how late, and at what cost."""
 
@@ -48,9 +48,9 @@ class Told(NamedTuple):
     cpu_ns: int
 
 
-def write_told(path: Path, delay_ns: int) -> None:
+def write_line_state(path: Path, delay_ns: int) -> None:
     """Create the file for a line before its start. Raises OSError."""
-    path.write_bytes(_LAYOUT.pack(delay_ns, *[0] * (len(Told._fields) - 1)))
+    path.write_bytes(_LAYOUT.pack(delay_ns, *[0] * (len(LineState._fields) - 1)))
 
 
 def change_delay(path: str | Path, delay_ns: int) -> None:
@@ -59,17 +59,17 @@ def change_delay(path: str | Path, delay_ns: int) -> None:
         file.write(_DELAY.pack(delay_ns))
 
 
-def read_told(path: str | Path) -> Told:
+def read_line_state(path: str | Path) -> LineState:
     """Read the file. Raises OSError if there is none."""
     with open(path, "rb") as file:
-        return Told(*_LAYOUT.unpack(file.read(_LAYOUT.size)))
+        return LineState(*_LAYOUT.unpack(file.read(_LAYOUT.size)))
 
 
 class Line:
     """The packets of two interfaces (non-blocking descriptors), each direction independently."""
 
-    def __init__(self, ends: tuple[int, int], told: mmap.mmap) -> None:
-        self._ends, self._told = ends, told
+    def __init__(self, ends: tuple[int, int], shared: mmap.mmap) -> None:
+        self._ends, self._told = ends, shared
         self._waiting: tuple[deque[tuple[int, bytes]], ...] = (deque(), deque())
         self._packets = self._bytes = self._dropped = self._late_ns = self._late_most_ns = 0
 
@@ -132,7 +132,7 @@ def _attach(device: str) -> int:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="the latency of a link")
-    for name in ("--inside", "--outside", "--fabric", "--told"):
+    for name in ("--inside", "--outside", "--fabric", "--state"):
         parser.add_argument(name, required=True)
     options = parser.parse_args()
     inside = _attach(options.inside)
@@ -141,9 +141,9 @@ def main() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1, 0, 0, 0)
     with contextlib.suppress(OSError):
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(_PRIORITY))
-    with open(options.told, "r+b") as file:
-        told = mmap.mmap(file.fileno(), _LAYOUT.size)
-    Line((inside, outside), told).serve()
+    with open(options.state, "r+b") as file:
+        shared = mmap.mmap(file.fileno(), _LAYOUT.size)
+    Line((inside, outside), shared).serve()
 
 
 if __name__ == "__main__":

@@ -154,8 +154,8 @@ def hold_rate(network: int, number: int, rate_bytes_per_s: int | None) -> list[i
 
 
 def _rates(device: str, network: int | None) -> list[int]:
-    told = json.loads(_run(("tc", "-j", "qdisc", "show", "dev", device), network) or "[]")
-    return [int(one["options"]["rate"]) for one in told if one.get("kind") == "tbf"]
+    qdiscs = json.loads(_run(("tc", "-j", "qdisc", "show", "dev", device), network) or "[]")
+    return [int(one["options"]["rate"]) for one in qdiscs if one.get("kind") == "tbf"]
 
 
 def _run(command: Sequence[str], network: int | None = None, keep: int | None = None) -> str:

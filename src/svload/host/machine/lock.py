@@ -114,13 +114,13 @@ class _Waiting:
     ) -> None:
         """Wait until the lock is held. Raises SvloadError."""
         deadline = None if wait_s is None else time.monotonic() + wait_s
-        told = None
+        reported = None
         while True:
             left_s = _LOOK_S if deadline is None else min(max(deadline - time.monotonic(), 0.0), _LOOK_S)
-            said = _holder(self._descriptor) + _place(self._descriptor)
-            if said != told:
-                on_wait(said)
-                told = said
+            state = _holder(self._descriptor) + _place(self._descriptor)
+            if state != reported:
+                on_wait(state)
+                reported = state
             if self.held.wait(left_s):
                 break
             if should_stop():
@@ -159,8 +159,8 @@ def _place(descriptor: int) -> str:
 def _holder(descriptor: int) -> str:
     """Return the holder according to the lock's file. Any user of the machine may have written it, so it is
     truncated and never acted upon."""
-    said = os.pread(descriptor, _MOST_SAID, 0).decode("utf-8", "replace")
-    return "".join(sign if sign.isprintable() else " " for sign in said).strip() or "not named"
+    text = os.pread(descriptor, _MOST_SAID, 0).decode("utf-8", "replace")
+    return "".join(sign if sign.isprintable() else " " for sign in text).strip() or "not named"
 
 
 def _try_lock(descriptor: int) -> bool:

@@ -54,8 +54,8 @@ def route_socket() -> socket.socket:
 
 def qdiscs_told(kernel: socket.socket) -> list[Qdisc]:
     """Return all in that socket's network, with interface numbers, for lack of names. Raises OSError."""
-    told = netlink.answers(kernel, _GET_QDISC, netlink.REQUEST | netlink.DUMP, bytes(_TC_BYTES))
-    found = [_parsed(payload) for kind, payload in told if kind == _NEW_QDISC]
+    answers = netlink.answers(kernel, _GET_QDISC, netlink.REQUEST | netlink.DUMP, bytes(_TC_BYTES))
+    found = [_parsed(payload) for kind, payload in answers if kind == _NEW_QDISC]
     return [one for one in found if one is not None]
 
 

@@ -67,9 +67,9 @@ def open_connections() -> list[bytes]:
     return [one for family in families for one in _entries(family, TCP_ESTABLISHED, 1 << (_SKMEMINFO - 1))]
 
 
-def ends_on(ports: Collection[int], told: Iterable[bytes]) -> list[Socket]:
+def ends_on(ports: Collection[int], answers: Iterable[bytes]) -> list[Socket]:
     """Return the ends of open connections with these local ports."""
-    return [_socket(entry) for entry in told if _port(entry) in ports]
+    return [_socket(entry) for entry in answers if _port(entry) in ports]
 
 
 def _socket(entry: bytes) -> Socket:
@@ -91,13 +91,13 @@ def _socket(entry: bytes) -> Socket:
     )
 
 
-def clients_of(ports: Container[int], told: Iterable[bytes]) -> dict[int, set[int]]:
+def clients_of(ports: Container[int], answers: Iterable[bytes]) -> dict[int, set[int]]:
     """Return port → inodes of the clients' ends, for open connections to servers on these ports of this
     machine.
 
     A connection is to this machine if its other end is among the entries, too.
     """
-    entries = list(told)
+    entries = list(answers)
     # sport, dport, src, dst of the other end
     ends = {entry[4:40] for entry in entries if _port(entry) in ports}
     found: dict[int, set[int]] = {}
@@ -153,10 +153,10 @@ class Buffers(NamedTuple):
     send_share: float
 
 
-def buffers(ports: Collection[int], told: Iterable[bytes]) -> dict[int, list[Buffers]]:
+def buffers(ports: Collection[int], answers: Iterable[bytes]) -> dict[int, list[Buffers]]:
     """Return, by local port, the ends of open connections on these ports."""
     found: dict[int, list[Buffers]] = {port: [] for port in ports}
-    for entry in told:
+    for entry in answers:
         mine = found.get(_port(entry))
         if mine is not None:
             unread, unsent = struct.unpack_from("=II", entry, 56)

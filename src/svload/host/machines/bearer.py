@@ -70,7 +70,7 @@ class Bearer:
 
         self._heard = time.monotonic()
         return {
-            "said": dict(self._agent.said),
+            "greeting": dict(self._agent.greeting),
             "dir": str(self._agent.dir),
             "machine": machine().model_dump(mode="json"),
             "pid": os.getpid(),

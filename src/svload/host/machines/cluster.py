@@ -96,14 +96,14 @@ def _has_dask() -> bool:
 def _scheduler(stack: ExitStack, pems: Pems, folder: Path) -> str:
     started = _start(stack, python("-m", "svload.host.machines.scheduler"), folder / "scheduler.log")
     _tell(started, pems)
-    said = _first_line(started, time.monotonic() + _SCHEDULER_WITHIN_S)
-    if said is None:
+    line = _first_line(started, time.monotonic() + _SCHEDULER_WITHIN_S)
+    if line is None:
         raise fail(
             "fleet-worker",
             host="this machine",
             reason=f"Dask's scheduler did not start; {_tail(folder / 'scheduler.log')}",
         )
-    return str(said["address"])
+    return str(line["address"])
 
 
 def _workers(stack: ExitStack, reaches: Sequence[Reach], pems: Pems, scheduler: str, folder: Path) -> None:
@@ -210,26 +210,26 @@ def _first_line(process: subprocess.Popen[bytes], deadline: float) -> dict[str, 
     if not readable(out.fileno(), deadline - time.monotonic()):
         return None
     try:
-        said = json.loads(out.readline())
+        line = json.loads(out.readline())
     except ValueError:
         return None
-    return said if isinstance(said, dict) else None
+    return line if isinstance(line, dict) else None
 
 
 def _why_not(one: _Started) -> Problem:
     """Return why no worker runs there, from the output of SSH, its shell or Python."""
-    said, host = _tail(one.log), one.reach.name
+    text, host = _tail(one.log), one.reach.name
     try:
         code: int | None = one.process.wait(_END_WITHIN_S / 5)
     except subprocess.TimeoutExpired:
         code = None
     if code == 255:
         hint = "Try “ssh” to it by hand with the inventory's user, port and key; sshd must allow forwarded ports."
-        return Problem("fleet-unreachable", {"host": host, "reason": said or "SSH ended", "hint": hint})
-    if code in (126, 127) or "No module named" in said:
+        return Problem("fleet-unreachable", {"host": host, "reason": text or "SSH ended", "hint": hint})
+    if code in (126, 127) or "No module named" in text:
         return Problem("fleet-no-svload", {"host": host, "python": one.reach.python})
     return Problem(
-        "fleet-worker", {"host": host, "reason": said or f"it said nothing within {_WORKER_WITHIN_S:.0f} s"}
+        "fleet-worker", {"host": host, "reason": text or f"it said nothing within {_WORKER_WITHIN_S:.0f} s"}
     )
 
 

@@ -27,18 +27,18 @@ class RemoteMachine(Machine):
     it is the controller's own machine; `left`: what killed svloads had left there, already dealt with."""
 
     def __init__(self, reach: Reach, carrier: DaskCarrier, word: str) -> None:
-        told = carrier.call("hello")
-        super().__init__(CarriedAgent(carrier, Path(told["dir"]), told["said"]))
+        answer = carrier.call("hello")
+        super().__init__(CarriedAgent(carrier, Path(answer["dir"]), answer["greeting"]))
         self.name, self.address, self.site = reach.name, reach.address, reach.site
         self.here = reach.here
         self.left = tuple(
-            Leftover(lab, what, undone, Path(journal)) for lab, what, undone, journal in told["left"]
+            Leftover(lab, what, undone, Path(journal)) for lab, what, undone, journal in answer["left"]
         )
-        self.facts = conditions.Machine.model_validate(told["machine"])
-        self.pid: int = told["pid"]
+        self.facts = conditions.Machine.model_validate(answer["machine"])
+        self.pid: int = answer["pid"]
         self._carrier, self._word = carrier, word
-        self._clock_port: int = told["clock_port"]
-        self.clock_closed: str = told["clock_closed"]
+        self._clock_port: int = answer["clock_port"]
+        self.clock_closed: str = answer["clock_closed"]
 
     def hand(self, name: str, made_by: str, fields: Mapping[str, Any]) -> None:
         """Create an object of a higher-level package there (`module:class`, called with the agent and
@@ -66,11 +66,11 @@ class RemoteMachine(Machine):
 class CarriedAgent(Agent):
     """An `Agent` behind a carrier. Its folder is a path on its machine."""
 
-    def __init__(self, carrier: DaskCarrier, folder: Path, said: Mapping[str, Any]) -> None:
+    def __init__(self, carrier: DaskCarrier, folder: Path, answer: Mapping[str, Any]) -> None:
         self.dir = folder
         self._carrier = carrier
         self._lock = threading.Lock()
-        self._greeted(said)
+        self._greeted(answer)
 
     def ask(self, kind: str, bound_s: float, **fields: Any) -> dict[str, Any]:
         return answered(self._carrier.ask(kind, bound_s, fields))

@@ -19,7 +19,7 @@ from svload.host.machines.cluster_security import SETTINGS, no_folder_left, secu
 _BEGUN_WITHIN_S = 30
 
 
-async def serve(told: dict[str, Any]) -> None:
+async def serve(settings: dict[str, Any]) -> None:
     """Run one task at a time, until the input ends or the scheduler is gone."""
     from distributed import Worker
 
@@ -27,8 +27,8 @@ async def serve(told: dict[str, Any]) -> None:
 
     with no_folder_left():
         made = without_pages(Worker)(
-            told["scheduler"], name=told["name"], nthreads=1, host="127.0.0.1", port=told["port"],
-            security=security_of(told["pems"]), dashboard=False, dashboard_address="127.0.0.1:0", memory_limit=0,
+            settings["scheduler"], name=settings["name"], nthreads=1, host="127.0.0.1", port=settings["port"],
+            security=security_of(settings["pems"]), dashboard=False, dashboard_address="127.0.0.1:0", memory_limit=0,
             death_timeout=_BEGUN_WITHIN_S, resources={"svload": 1},
         )  # fmt: skip
     async with made as worker:
@@ -45,10 +45,10 @@ def main() -> int:
     """Run the worker; return 0 once the scheduler has released it."""
     import dask
 
-    told = json.loads(sys.stdin.readline())
+    settings = json.loads(sys.stdin.readline())
     threading.Thread(target=_end_with_input, daemon=True).start()
     with dask.config.set(SETTINGS):
-        asyncio.run(serve(told))
+        asyncio.run(serve(settings))
     return 0
 
 

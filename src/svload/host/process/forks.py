@@ -114,16 +114,16 @@ class _Workers:
         before: set[Any],
     ) -> None:
         parent = os.getpid()
-        told, out = os.pipe()
+        end, out = os.pipe()
         try:
             pid = os.fork()
         except OSError:
-            os.close(told)
+            os.close(end)
             raise
         else:
             if not pid:
                 _work(function, items, tickets, out, parent, before)
-            self._ends[told] = pid
+            self._ends[end] = pid
         finally:
             os.close(out)
 
@@ -138,8 +138,8 @@ class _Workers:
         for pid in self._ends.values():
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        for told, pid in self._ends.items():
-            os.close(told)
+        for end, pid in self._ends.items():
+            os.close(end)
             with suppress(ChildProcessError):
                 os.waitpid(pid, 0)
         self._ends.clear()
@@ -150,8 +150,8 @@ class _Workers:
         done: dict[int, Any] = {}
         used = -1
         with selectors.DefaultSelector() as open_ends:
-            for told in self._ends:
-                open_ends.register(told, selectors.EVENT_READ, bytearray())
+            for end in self._ends:
+                open_ends.register(end, selectors.EVENT_READ, bytearray())
             while open_ends.get_map():
                 ready = open_ends.select(_IDLE_S)
                 before, used = used, self._cpu_ticks()
@@ -180,17 +180,17 @@ def _tickets(items: int) -> tuple[int, int]:
     return numbers, step
 
 
-def _take(said: bytearray, done: dict[int, Any]) -> bool:
+def _take(data: bytearray, done: dict[int, Any]) -> bool:
     """Move complete results from `said` to `done`; return False if one of them is an exception."""
-    while len(said) >= _HEAD.size:
-        at, size = _HEAD.unpack_from(said)
+    while len(data) >= _HEAD.size:
+        at, size = _HEAD.unpack_from(data)
         if size == _FAILED:
             return False
-        if len(said) < _HEAD.size + size:
+        if len(data) < _HEAD.size + size:
             break
-        with memoryview(said) as view, view[_HEAD.size : _HEAD.size + size] as result:
+        with memoryview(data) as view, view[_HEAD.size : _HEAD.size + size] as result:
             done[at] = pickle.loads(result)
-        del said[: _HEAD.size + size]
+        del data[: _HEAD.size + size]
     return True
 
 

@@ -133,8 +133,8 @@ def _fork_and_exec(
             _become(order, mark, groups, network, ends, die_with_us)
         ends.close_childs()
         try:
-            said = _read_status(ends.status_read, order)
-            machine_pid: int = said["pid"]
+            status = _read_status(ends.status_read, order)
+            machine_pid: int = status["pid"]
             stat = linux.process_stat(machine_pid)
             start_ticks = stat.start_ticks if stat else 0
             entry = journal.announce(
@@ -149,7 +149,7 @@ def _fork_and_exec(
         stdin, stdout = ends.hand_on()
     finally:
         ends.close()
-    return Started(pid, machine_pid, start_ticks, stdin, stdout, ends.log_from, entry, said["limits"])
+    return Started(pid, machine_pid, start_ticks, stdin, stdout, ends.log_from, entry, status["limits"])
 
 
 def _open_log(order: Spawn) -> int:

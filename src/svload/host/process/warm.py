@@ -142,15 +142,15 @@ def keep_warm(lease_s: float) -> dict[str, Any]:
     private_folder(folder)
     if not is_own_folder():
         raise fail("lab-failed", reason=f"{folder} is not yours alone", hint="Remove it, or chmod 0700.")
-    ready, told = os.pipe()
+    ready, end = os.pipe()
     try:
         with open(folder / LOG, "wb") as log:
             subprocess.Popen(
-                python("-m", "svload.cli.warm_keeper", repr(time.time() + lease_s), str(told)),
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=child_environment(), pass_fds=(told,), start_new_session=True,
+                python("-m", "svload.cli.warm_keeper", repr(time.time() + lease_s), str(end)),
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=child_environment(), pass_fds=(end,), start_new_session=True,
             )  # fmt: skip
     finally:
-        os.close(told)
+        os.close(end)
     import select
 
     heard = os.read(ready, 16) if select.select([ready], [], [], READY_BOUND_S)[0] else b""

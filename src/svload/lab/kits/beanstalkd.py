@@ -149,15 +149,15 @@ def _emptied(line: BufferedRWPair) -> int:
 
 
 def _reserved(line: BufferedRWPair) -> list[str]:
-    answers = [told.split() for told, _ in _ask(line, *["reserve-with-timeout 0"] * _AT_ONCE)]
+    answers = [answer.split() for answer, _ in _ask(line, *["reserve-with-timeout 0"] * _AT_ONCE)]
     return [words[1] for words in answers if words[0] == "RESERVED"]
 
 
 def _stats(line: BufferedRWPair) -> dict[str, str]:
     """Return its statistics by its own names, from lines `name: value`."""
-    told, text = _ask(line, "stats")[0]
-    if not told.startswith("OK "):
-        raise OSError(f"beanstalkd answered “{told[:100]}” to “stats”")
+    answer, text = _ask(line, "stats")[0]
+    if not answer.startswith("OK "):
+        raise OSError(f"beanstalkd answered “{answer[:100]}” to “stats”")
     pairs = (one.partition(": ") for one in text.splitlines())
     return {name: value.strip('"') for name, between, value in pairs if between}
 
@@ -170,13 +170,13 @@ def _ask(line: BufferedRWPair, *commands: str) -> list[tuple[str, str]]:
 
 
 def _answer(line: BufferedRWPair) -> tuple[str, str]:
-    told = line.readline().decode(errors="replace")
-    if not told.endswith("\r\n"):
+    answer = line.readline().decode(errors="replace")
+    if not answer.endswith("\r\n"):
         raise ConnectionError("beanstalkd hung up")
-    words = told.split()
+    words = answer.split()
     if words[0] not in ("OK", "RESERVED"):
-        return told.strip(), ""
-    return told.strip(), line.read(int(words[-1]) + 2).decode(errors="replace")
+        return answer.strip(), ""
+    return answer.strip(), line.read(int(words[-1]) + 2).decode(errors="replace")
 
 
 def _whole_ms(duration_ns: int) -> int:

@@ -228,10 +228,10 @@ class Mariadb(Server):
         asked = {"max_connections": options.connections, "innodb_buffer_pool_size": options.buffer_pool}
         settings = []
         for name, value in {**asked, **options.tuning}.items():
-            told, found = _SPELLING.value(value), shown.get(name)
-            same = found is not None and _plain(found) == _plain(told)
+            wanted, found = _SPELLING.value(value), shown.get(name)
+            same = found is not None and _plain(found) == _plain(wanted)
             if name != "back_log":
-                settings.append(Setting(name=name, asked=told, found=told if same else found))
+                settings.append(Setting(name=name, asked=wanted, found=wanted if same else found))
         asked_backlog = shown.get("back_log")
         backlog = None if asked_backlog is None else int(asked_backlog)
         return [*settings, self.backlog_setting("back_log", backlog, self._port)]

@@ -115,7 +115,7 @@ def _files(written: Any) -> dict[str, int]:
         raise ValueError("write paths with sizes, such as {/1k: 1 KiB}")
     found = {str(path): size_bytes(size) for path, size in written.items()}
     if sum(found.values()) > FILES_BYTES.most or len(found) > MOST_FILES:
-        raise ValueError(f"{FILES_BYTES.told}, in {MOST_FILES:,} files")
+        raise ValueError(f"{FILES_BYTES.text}, in {MOST_FILES:,} files")
     for path, size in found.items():
         if not _PATH.fullmatch(path) or ".." in path:
             raise ValueError(f"“{path}” is not a plain path such as /1k")

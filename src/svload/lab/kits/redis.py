@@ -209,9 +209,9 @@ class Redis(Server):
         for name, value in asked.items():
             found = self._ask("CONFIG", "GET", name)
             shown = str(found[1]) if isinstance(found, list) and len(found) > 1 else None
-            told = _spelled(value)
-            same = shown is not None and _plain(shown) == _plain(told)
-            settings.append(Setting(name=name, asked=told, found=told if same else shown))
+            wanted = _spelled(value)
+            same = shown is not None and _plain(shown) == _plain(wanted)
+            settings.append(Setting(name=name, asked=wanted, found=wanted if same else shown))
         backlog = self.options.tuning.get("tcp-backlog")
         return [
             *settings,
@@ -235,9 +235,9 @@ class Refused(OSError):
     """An error that Redis answered."""
 
 
-def _known_to(told: str) -> frozenset[str]:
+def _known_to(release: str) -> frozenset[str]:
     """Return what traffic may do with the version that `redis-server --version` reports."""
-    found = re.search(r"v=(\d+)\.(\d+)", told)
+    found = re.search(r"v=(\d+)\.(\d+)", release)
     version = (int(found[1]), int(found[2])) if found else (6, 0)
     return Redis.permits.names.difference(*(names for since, names in _NEWER.items() if since > version))
 

@@ -22,8 +22,8 @@ from svload.report.charts.drawing import (
     y_axis,
 )
 from svload.report.data.digest import SEGMENTS
-from svload.report.told.numbers import Number
-from svload.report.told.spelling import show_value
+from svload.report.wording.numbers import Number
+from svload.report.wording.spelling import show_value
 
 WIDTH, HEIGHT = 860, 210
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 8, 10, 46
@@ -150,6 +150,6 @@ def _row(drawing: Drawing, x: Scale, share: Scale, y: float, label: str, parts: 
     reached = 0.0
     for number, name, value in known if share.end > share.start else ():
         begin, end = share(reached / total), share((reached + value) / total)
-        told = f"{name}: {show_percent(value / total, 2)}"
-        drawing.rect(begin, middle - _BAR / 2, end - begin, _BAR, f"a{number}", told)
+        text = f"{name}: {show_percent(value / total, 2)}"
+        drawing.rect(begin, middle - _BAR / 2, end - begin, _BAR, f"a{number}", text)
         reached += value

@@ -13,7 +13,7 @@ from typing import Literal
 
 from svload.model.units import Dimension
 from svload.model.visible import visible
-from svload.report.told.spelling import show_value, unit_for
+from svload.report.wording.spelling import show_value, unit_for
 
 _HALF_DECADE = 3.0
 

@@ -13,8 +13,8 @@ from svload.model.capacity import CapacityResult, CapacityTrial
 from svload.model.load_curve import LoadCurve, LoadLimit
 from svload.model.units import Dimension
 from svload.report.charts.drawing import NARROW, Drawing, Scale, apart, around, fitting, x_axis, y_axis
-from svload.report.told.curve_rows import axis_of, drawn_limits, limit_dimension, lines_of
-from svload.report.told.spelling import show_value
+from svload.report.wording.curve_rows import axis_of, drawn_limits, limit_dimension, lines_of
+from svload.report.wording.spelling import show_value
 
 WIDTH, PANEL = 860, 176.0
 _LEFT, _RIGHT, _TOP, _GAP, _BOTTOM = 70, 14, 34, 34, 40

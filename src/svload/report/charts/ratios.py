@@ -20,7 +20,7 @@ from svload.report.charts.drawing import (
     rows_span,
     y_axis,
 )
-from svload.report.told.spelling import outcome_words, show_value
+from svload.report.wording.spelling import outcome_words, show_value
 
 WIDTH, ROW = 280, 26
 _PAD = 14
@@ -79,8 +79,8 @@ def ratio_axis(scale: Scale) -> str:
 def ratio_row(one: Ratio, scale: Scale) -> str:
     """Draw one ratio with its interval."""
     value = one.ratio.value
-    said = "no number" if value is None else f"ratio {value:.3g}"
-    drawing = Drawing(WIDTH, ROW, f"{one.name}: {said}, {one.state}")
+    text = "no number" if value is None else f"ratio {value:.3g}"
+    drawing = Drawing(WIDTH, ROW, f"{one.name}: {text}, {one.state}")
     drawing.lines(((scale(t), 0, scale(t), ROW) for t in _ticks(scale) if t != 1), "grid")
     drawing.line(scale(1), 0, scale(1), ROW, "one")
     _point(drawing, one, scale, ROW / 2)
@@ -111,7 +111,7 @@ def ratios_chart(ratios: Sequence[Ratio], axis: str, title: str, width: float) -
 
 PLOT_WIDTH, PLOT_HEIGHT = 560, 66
 _LINE_Y, _BOX, _CAP = 34.0, 6.0, 9.0
-_TOLD_PX = 8.6
+_LABEL_PX = 8.6
 """Width of a letter above a point."""
 _PLOT_PAD = 26
 _PLOT_CSS = {"decided": "decided", "no difference": "within", "open": "open", "refused": "lost"}
@@ -119,10 +119,10 @@ _PLOT_CSS = {"decided": "decided", "no difference": "within", "open": "open", "r
 
 @dataclass(frozen=True)
 class Plot(Ratio):
-    """A comparison's outcome as a separate plot: `told` is shown above its point; `within` is the margin that
+    """A comparison's outcome as a separate plot: `label` is shown above its point; `within` is the margin that
     it stays below; `failed`: its gate failed."""
 
-    told: str
+    label: str
     within: float | None = None
     failed: bool = False
 
@@ -138,8 +138,8 @@ def claim_plot(one: Plot, scale: Scale) -> str:
     undecided, ✗ nothing to compare; red if its gate failed."""
     value, low, high = one.ratio.value, one.ratio.low, one.ratio.high
     css = _PLOT_CSS[one.state] + (" failed" if one.failed else "")
-    said = outcome_words(one.state) + (", gate failed" if one.failed else "")
-    drawing = Drawing(PLOT_WIDTH, PLOT_HEIGHT, f"{one.name}: {one.told}, {said}")
+    text = outcome_words(one.state) + (", gate failed" if one.failed else "")
+    drawing = Drawing(PLOT_WIDTH, PLOT_HEIGHT, f"{one.name}: {one.label}, {text}")
     ticks = _ticks(scale)
     base = PLOT_HEIGHT - 16
     drawing.lines(((scale(t), 18, scale(t), base) for t in ticks if t != 1), "grid")
@@ -162,8 +162,8 @@ def claim_plot(one: Plot, scale: Scale) -> str:
         drawing.rect(at - _BOX, _LINE_Y - _BOX, 2 * _BOX, 2 * _BOX, f"point {css}")
     else:
         drawing.dot(at, _LINE_Y, f"point {css}", _BOX + 1)
-    half = _TOLD_PX * len(one.told) / 2
-    drawing.text(min(max(at, half + 2), PLOT_WIDTH - half - 2), 14, one.told, "told", "middle")
+    half = _LABEL_PX * len(one.label) / 2
+    drawing.text(min(max(at, half + 2), PLOT_WIDTH - half - 2), 14, one.label, "told", "middle")
     return drawing.render("plot")
 
 

@@ -23,7 +23,7 @@ from svload.report.charts.drawing import (
     x_labels,
     y_axis,
 )
-from svload.report.told.spelling import show_interval, show_value
+from svload.report.wording.spelling import show_interval, show_value
 
 STRIP_WIDTH, STRIP_HEIGHT = 200, 22
 _GRADE_CSS = {"VALID": "dot", "WEAK": "dot weak", "REFUSED": "dot refused"}

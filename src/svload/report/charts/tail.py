@@ -23,7 +23,7 @@ from svload.report.charts.drawing import (
     y_axis,
 )
 from svload.report.data.digest import Curve
-from svload.report.told.numbers import Number
+from svload.report.wording.numbers import Number
 
 WIDTH, HEIGHT = 380, 240
 _LEFT, _RIGHT, _TOP, _BOTTOM = 54, 12, 12, 38

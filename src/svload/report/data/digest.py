@@ -238,9 +238,9 @@ def _slow(data: TrialData, index: int) -> tuple[SlowRequest, ...]:
 
 
 def _outcome(status: int, error: int) -> str:
-    told = [f"status {status}"] if status else []
-    told += ["error " + error_name(error).replace("_", " ")] if error else []
-    return ", ".join(told) or "ok"
+    texts = [f"status {status}"] if status else []
+    texts += ["error " + error_name(error).replace("_", " ")] if error else []
+    return ", ".join(texts) or "ok"
 
 
 def _anatomy_of_histograms(

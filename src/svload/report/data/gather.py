@@ -18,8 +18,8 @@ from svload.model.results import CaseResult, Findings, TrialResult
 from svload.model.study import CaseConfig, Lock
 from svload.report.data.digest import TrialDigest, digest_trial
 from svload.report.data.resources import MACHINE
-from svload.report.told.numbers import Number, Told
-from svload.report.told.spelling import factor_levels, services_of, traffic_groups
+from svload.report.wording.numbers import Number, Numbers
+from svload.report.wording.spelling import factor_levels, services_of, traffic_groups
 from svload.store.journal import read_events
 from svload.store.layout import RunDir
 from svload.store.parquet import TrialData, read_trial
@@ -60,14 +60,14 @@ class Gathered:
         return {trial: number for number, trial in enumerate(self.plan)}
 
     @cached_property
-    def told(self) -> Told:
+    def numbers(self) -> Numbers:
         """The run's numbers as shared by every output."""
-        return Told(self.findings)
+        return Numbers(self.findings)
 
     @property
     def group(self) -> str:
         """The traffic group that the report shows first."""
-        return self.told.group
+        return self.numbers.group
 
     @cached_property
     def colours(self) -> dict[str, int]:
@@ -109,7 +109,7 @@ class Gathered:
     def counted(self, case: CaseResult) -> list[TrialDigest]:
         """Return the digests behind a case's median: those of its trials that count; for a REFUSED one
         all."""
-        digests, names = self.of_case(case.case), set(self.told.counts(case, f"{self.group}.response.p50"))
+        digests, names = self.of_case(case.case), set(self.numbers.counts(case, f"{self.group}.response.p50"))
         return [one for one in digests if one.name in names] or digests
 
     def read(self) -> Iterator[tuple[TrialResult, TrialData]]:
@@ -135,10 +135,10 @@ def gather(
         if found is not None:
             configs[case.name] = found
     digests = {}
-    for result, (digest, told) in zip(
+    for result, (digest, problem) in zip(
         findings.trials, spread(partial(_digest, run), findings.trials), strict=True
     ):
-        notes += told
+        notes += problem
         if digest is not None:
             digests[result.trial] = digest
     return Gathered(
@@ -223,7 +223,7 @@ def usage_by_service(
     name, its colour's number and its number in each case."""
     cases = [case for case in gathered.findings.cases if case.excluded is None and case.trials]
     found = [
-        (service, gathered.colours[service], [gathered.told.of_case(case, f"{service}.{metric}") for case in cases])
+        (service, gathered.colours[service], [gathered.numbers.of_case(case, f"{service}.{metric}") for case in cases])
         for service in services_of(gathered.findings)
     ]  # fmt: skip
     return cases, [one for one in found if any(number.shown is not None for number in one[2])]

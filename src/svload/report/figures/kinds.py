@@ -25,9 +25,9 @@ from svload.report.charts.timeline import Line, Panel, timeline
 from svload.report.data.digest import SEGMENTS, merged_curve
 from svload.report.data.gather import PALETTE, Gathered, anatomy_by_case, usage_by_service
 from svload.report.data.resources import Series
-from svload.report.told.curve_rows import curve_caption, title_of, told_curves
-from svload.report.told.search_rows import limit_words, search_caption, search_title
-from svload.report.told.spelling import GRADE_MARK, count_words, list_words, unique
+from svload.report.wording.curve_rows import curve_caption, drawable_curves, title_of
+from svload.report.wording.search_rows import limit_words, search_caption, search_title
+from svload.report.wording.spelling import GRADE_MARK, count_words, list_words, unique
 from svload.store.load_time import responses_ns
 
 WIDTHS_PT = {"single": 252.0, "double": 516.0}
@@ -60,7 +60,7 @@ def varying(gathered: Gathered) -> list[str]:
 def counted_words(gathered: Gathered, cases: Sequence[CaseResult]) -> str:
     """Return `n = 4 trials a case`, or the number of each case."""
     key = f"{gathered.group}.response.p50"
-    counts = {case.case: gathered.told.of_case(case, key).believed for case in cases}
+    counts = {case.case: gathered.numbers.of_case(case, key).believed for case in cases}
     if not counts:
         return "n = 0"
     usual = max(set(counts.values()), key=list(counts.values()).count)
@@ -256,7 +256,7 @@ def _known(series: Series) -> Series:
 def load(gathered: Gathered) -> Iterator[Figure]:
     """Yield a figure for each side of the first curve of the report's main group, else of any group; nothing
     if no factor is a load."""
-    curves = told_curves(gathered.findings.curves)
+    curves = drawable_curves(gathered.findings.curves)
     curve = next((one for one in curves if one.group == gathered.group), next(iter(curves), None))
     if curve is None:
         return
@@ -269,11 +269,11 @@ def load(gathered: Gathered) -> Iterator[Figure]:
 
 def response(gathered: Gathered) -> Iterator[Figure]:
     """Yield the figure; nothing if no case has a median."""
-    key, told = f"{gathered.group}.response.p50", gathered.told
+    key, text = f"{gathered.group}.response.p50", gathered.numbers
     cases = [case for case in gathered.findings.cases if case.excluded is None and key in case.metrics]
     points = {
         case.case: [
-            Replicate(trial.trial, trial.replicate, value, told.of_trial(trial, key).grade)
+            Replicate(trial.trial, trial.replicate, value, text.of_trial(trial, key).grade)
             for trial in gathered.trials_of(case.case)
             if key in trial.metrics and (value := trial.metrics[key].value) is not None and value > 0
         ]
@@ -284,7 +284,7 @@ def response(gathered: Gathered) -> Iterator[Figure]:
 
     def draw(width: float) -> str:
         rows = [
-            (case_label(case, varying(gathered), width), points[case.case], None if told.of_case(case, key).refused else case.metrics[key])
+            (case_label(case, varying(gathered), width), points[case.case], None if text.of_case(case, key).refused else case.metrics[key])
             for case in cases
         ]  # fmt: skip
         return strips_chart(

@@ -8,11 +8,11 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from svload.model.capacity import CapacityResult
 from svload.model.results import Findings, ThresholdResult, TrialResult
-from svload.report.told.claimed import Claimed, claimed, details
-from svload.report.told.doubts import asked_keys
-from svload.report.told.numbers import Told
-from svload.report.told.search_rows import search_outcome, search_title
-from svload.report.told.spelling import grade_words, graded_anew
+from svload.report.wording.claimed import Claimed, claimed, details
+from svload.report.wording.doubts import asked_keys
+from svload.report.wording.numbers import Numbers
+from svload.report.wording.search_rows import search_outcome, search_title
+from svload.report.wording.spelling import grade_words, graded_anew
 
 _WORTH = {"VALID": "VALID", "WEAK": "WEAK: rough, its numbers have wider ranges"}
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -22,7 +22,7 @@ def junit_xml(findings: Findings) -> str:
     """Return the findings as JUnit: a failed threshold or gate is a failure; what is open, REFUSED or has no
     number is an error, never a pass. A trial that was merely disturbed passes, with the disturbance as its
     output."""
-    told = Told(findings)
+    numbers = Numbers(findings)
     root = Element("testsuites", name=_clean(findings.study))
     thresholds = SubElement(root, "testsuite", name="thresholds")
     for threshold in findings.thresholds:
@@ -34,7 +34,7 @@ def junit_xml(findings: Findings) -> str:
         _search(thresholds, findings.capacity)
     trials = SubElement(root, "testsuite", name="trials")
     for trial in findings.trials:
-        _trial(trials, told, trial)
+        _trial(trials, numbers, trial)
     if not findings.complete:
         missing = SubElement(trials, "testcase", classname="run", name="all planned trials are sealed")
         text = f"{findings.sealed_trials} of {findings.planned_trials} planned trials are sealed"
@@ -92,7 +92,7 @@ def _search(suite: Element, found: CapacityResult) -> None:
         SubElement(case, "system-out").text = _clean(message)
 
 
-def _trial(suite: Element, told: Told, trial: TrialResult) -> None:
+def _trial(suite: Element, numbers: Numbers, trial: TrialResult) -> None:
     """Add a trial: an error if a number that the study asks for is REFUSED; its numbers, checks and remedies
     as text."""
     case = _case(suite, trial.case, trial.trial)
@@ -109,11 +109,11 @@ def _trial(suite: Element, told: Told, trial: TrialResult) -> None:
             f"{_WORTH[verdict.instrument]}; server {verdict.server}\n{reasons}"
         )
     properties = SubElement(case, "properties")
-    if graded_anew(told.findings, trial):
-        SubElement(properties, "property", name="instrument", value=grade_words(told.findings, trial))
-    result = next((one for one in told.findings.cases if one.case == trial.case), None)
-    for key in asked_keys(told, result) if result is not None else ():
-        one = told.of_trial(trial, key)
+    if graded_anew(numbers.findings, trial):
+        SubElement(properties, "property", name="instrument", value=grade_words(numbers.findings, trial))
+    result = next((one for one in numbers.findings.cases if one.case == trial.case), None)
+    for key in asked_keys(numbers, result) if result is not None else ():
+        one = numbers.of_trial(trial, key)
         value = " ".join(part for part in (one.whole, one.mark, one.bound) if part)
         SubElement(properties, "property", name=_clean(key), value=_clean(value))
 

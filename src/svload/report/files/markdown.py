@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from svload.model.results import Findings
 from svload.model.visible import visible
 from svload.report.terminal.casetable import case_table
-from svload.report.told.answer import LIMITS_TITLE, Sentence, answer, headline, nothing_line
-from svload.report.told.claimed import Claimed, details
-from svload.report.told.criteria import (
+from svload.report.wording.answer import LIMITS_TITLE, Sentence, answer, headline, nothing_line
+from svload.report.wording.claimed import Claimed, details
+from svload.report.wording.criteria import (
     OUTCOME_MARKS,
     STAGE_HEADINGS,
     criterion_words,
@@ -19,10 +19,10 @@ from svload.report.told.criteria import (
     open_or_failed,
     stage_rows,
 )
-from svload.report.told.ending import ending
-from svload.report.told.numbers import Told
-from svload.report.told.search_rows import level_rows, search_title, step_rows
-from svload.report.told.spelling import GRADE_MARK, count_words, load_line, outcome_words
+from svload.report.wording.ending import ending
+from svload.report.wording.numbers import Numbers
+from svload.report.wording.search_rows import level_rows, search_title, step_rows
+from svload.report.wording.spelling import GRADE_MARK, count_words, load_line, outcome_words
 
 _UNCUT = 1000
 _MOST_THRESHOLDS = 60
@@ -81,9 +81,9 @@ def _mark(findings: Findings) -> str:
 
 def _counts(findings: Findings) -> str:
     grades = [trial.verdict.instrument for trial in findings.trials]
-    told = [f"{grades.count(grade)} {GRADE_MARK[grade]} {grade}" for grade in GRADE_MARK if grade in grades]
+    texts = [f"{grades.count(grade)} {GRADE_MARK[grade]} {grade}" for grade in GRADE_MARK if grade in grades]
     sealed = f"{findings.sealed_trials} of {count_words(findings.planned_trials, 'trial')}"
-    return " · ".join([sealed, *told])
+    return " · ".join([sealed, *texts])
 
 
 def _list(sentences: Iterable[Sentence]) -> str:
@@ -143,13 +143,13 @@ def _search(findings: Findings) -> list[str]:
 
 def _thresholds(findings: Findings) -> list[str]:
     """Return failed or undecided thresholds one by one, then one line per criterion that holds."""
-    told = Told(findings)
+    numbers = Numbers(findings)
     rows = [
         (
             f"{OUTCOME_MARKS[one.outcome]} {outcome_words(one.outcome)}",
             one.case,
             criterion_words(one.that),
-            measured_words(told, one),
+            measured_words(numbers, one),
         )
         for one in open_or_failed(findings)
     ]

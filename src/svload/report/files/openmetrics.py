@@ -23,8 +23,8 @@ from svload.model.events import Event
 from svload.model.metrics import CATALOGUE, Source, without_limit
 from svload.model.results import Findings
 from svload.model.units import Dimension
-from svload.report.told.numbers import Told
-from svload.report.told.spelling import dimension_of, services_of, split_metric
+from svload.report.wording.numbers import Numbers
+from svload.report.wording.spelling import dimension_of, services_of, split_metric
 from svload.store.journal import read_events
 from svload.store.layout import RunDir
 
@@ -89,11 +89,11 @@ class _Exposition(CollectorRegistry):
 
     def _verdicts(self, findings: Findings) -> Iterator[Metric]:
         ended = {str(event.data.get("trial")): event.wall for event in self._events}
-        told = [
+        rows = [
             (one.trial, one.case, one.verdict.instrument, one.verdict.server, ended.get(one.trial, self._now))
             for one in findings.trials
         ]
-        yield from self._states(told)
+        yield from self._states(rows)
         outcomes = GaugeMetricFamily(
             "svload_threshold_passed",
             "1 if the threshold holds in the case, 0 if it failed; absent where it is undecided.",
@@ -105,27 +105,27 @@ class _Exposition(CollectorRegistry):
         if outcomes.samples:
             yield outcomes
 
-    def _states(self, told: Sequence[tuple[str, str, str, str, float | None]]) -> Iterator[Metric]:
+    def _states(self, rows: Sequence[tuple[str, str, str, str, float | None]]) -> Iterator[Metric]:
         """Yield (trial, case, instrument, server, wall) of each as state sets."""
         for name, doc, known, at in (
             ("svload_trial_instrument", "Whether the trial may be believed.", _GRADES, 2),
             ("svload_trial_server", "How the server was.", _STATES, 3),
         ):
             family = StateSetMetricFamily(name, doc, labels=["trial", "case"])
-            for row in told:
+            for row in rows:
                 states = {state: row[at] == state for state in known}
                 family.add_metric([row[0], row[1]], states, timestamp=row[4] if self._stamps else None)
-            if told:
+            if rows:
                 yield family
 
     def _measured(self, findings: Findings) -> Iterator[Metric]:
         """Yield one family per metric: each case's number and the ends of its interval, distinguished by
         `bound`, with its grade."""
-        services, told = set(services_of(findings)), Told(findings)
+        services, numbers = set(services_of(findings)), Numbers(findings)
         families: dict[str, GaugeMetricFamily] = {}
         for case in findings.cases:
             for key in case.metrics:
-                one = told.of_case(case, key)
+                one = numbers.of_case(case, key)
                 owner, named, stat = split_metric(key)
                 name = without_limit(named)
                 if not name:
@@ -150,12 +150,12 @@ class _Exposition(CollectorRegistry):
         """Yield the verdicts made when each trial was sealed: a case's final warm-up cut needs all its
         replicates."""
         case_of = {plan.trial: plan.case for plan in self._run.planned_trials()}
-        told: list[tuple[str, str, str, str, float | None]] = []
+        rows: list[tuple[str, str, str, str, float | None]] = []
         for event in self._events:
             if event.kind == "trial-sealed" and "instrument" in event.data:
                 trial, instrument, server = map(event.text, ("trial", "instrument", "server"))
-                told.append((trial, case_of.get(trial, ""), instrument, server, event.wall))
-        yield from self._states(told)
+                rows.append((trial, case_of.get(trial, ""), instrument, server, event.wall))
+        yield from self._states(rows)
 
     def _under_load(self) -> Iterator[Metric]:
         """Yield the last progress of the trial now under load."""

@@ -21,12 +21,12 @@ from svload.report.page.data import Anchors, Table, packed
 from svload.report.page.detail import Detail
 from svload.report.page.flames import flame_view
 from svload.report.page.overtime import resource_charts, resource_owners, time_chart
-from svload.report.told.criteria import stage_rows
-from svload.report.told.doubts import doubts
-from svload.report.told.evidence import fault_table, gave_way, limit_lines, refusal_lines
-from svload.report.told.numbers import Number, Told
-from svload.report.told.spelling import GRADE_MARK, cause, count_words, list_words, outcome, show_value
-from svload.report.told.traffic import describe_load, describe_request
+from svload.report.wording.criteria import stage_rows
+from svload.report.wording.doubts import doubts
+from svload.report.wording.evidence import fault_table, gave_way, limit_lines, refusal_lines
+from svload.report.wording.numbers import Number, Numbers
+from svload.report.wording.spelling import GRADE_MARK, cause, count_words, list_words, outcome, show_value
+from svload.report.wording.traffic import describe_load, describe_request
 
 TAIL = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99.9": 0.999}
 
@@ -140,7 +140,7 @@ def case_section(
     chief = head if head in names else next(iter(names), "")
     key = f"{chief}.response.p50"
     replicates = [
-        Replicate(one.trial, gathered.place.get(one.trial, one.replicate), (found := gathered.told.of_trial(one, key)).value, found.grade)
+        Replicate(one.trial, gathered.place.get(one.trial, one.replicate), (found := gathered.numbers.of_trial(one, key)).value, found.grade)
         for one in trials
     ]  # fmt: skip
     anatomy = (
@@ -163,10 +163,10 @@ def case_section(
         "case": case,
         "places": places,
         "data": "" if detail.small else packed({places[name]: table for name, table in tables.items()}),
-        "groups": tuple(_group_line(gathered.told, case, name, specs.get(name), counted) for name in names),
-        "steps": tuple(line for name in names if name in specs for line in _steps(gathered.told, case, specs[name])),
+        "groups": tuple(_group_line(gathered.numbers, case, name, specs.get(name), counted) for name in names),
+        "steps": tuple(line for name in names if name in specs for line in _steps(gathered.numbers, case, specs[name])),
         "doubts": tuple(doubts(gathered.findings, trials)[: detail.sentences]),
-        "tails": tuple((name, _tail(gathered.told, case, name, counted, detail)) for name in names if name == chief or not detail.small),
+        "tails": tuple((name, _tail(gathered.numbers, case, name, counted, detail)) for name in names if name == chief or not detail.small),
         "order": "" if detail.small else order_chart(
             replicates[: detail.dots], case.metrics.get(key), "time_s", f"median response of {chief}"
         ),
@@ -213,7 +213,7 @@ def _order_row(one: Replicate) -> tuple[object, ...]:
 
 
 def _group_line(
-    told: Told, case: CaseResult, name: str, spec: Group | None, digests: Sequence[TrialDigest]
+    numbers: Numbers, case: CaseResult, name: str, spec: Group | None, digests: Sequence[TrialDigest]
 ) -> GroupLine:
     silence = max(
         (one.groups[name].summary.longest_silence_ns for one in digests if name in one.groups), default=None
@@ -223,12 +223,12 @@ def _group_line(
         model=case.load_model.get(name, "load model unknown"),
         load=describe_load(spec) if spec else "",
         silence="–" if silence is None else show_duration(silence / 1e9),
-        numbers=tuple(told.of_case(case, f"{name}.{metric}") for metric in GROUP_METRICS),
+        numbers=tuple(numbers.of_case(case, f"{name}.{metric}") for metric in GROUP_METRICS),
         due=sum(one.groups[name].response.total for one in digests if name in one.groups),
     )
 
 
-def _steps(told: Told, case: CaseResult, spec: Group) -> Iterator[StepLine]:
+def _steps(table: Numbers, case: CaseResult, spec: Group) -> Iterator[StepLine]:
     """Yield the steps of all the scenarios of a group, in order; a name that scenarios share is one step."""
     seen: dict[str, str] = {
         step.name: describe_request(step.request) for one in spec.scenarios for step in one.steps
@@ -236,11 +236,13 @@ def _steps(told: Told, case: CaseResult, spec: Group) -> Iterator[StepLine]:
     for step, request in seen.items():
         keys = [f"{spec.name}.{step}.{name}" for name in STEP_METRICS]
         if any(key in case.metrics for key in keys):
-            numbers = tuple(told.of_case(case, key) for key in keys)
+            numbers = tuple(table.of_case(case, key) for key in keys)
             yield StepLine(spec.name, step, request, numbers)
 
 
-def _tail(told: Told, case: CaseResult, name: str, digests: Sequence[TrialDigest], detail: Detail) -> str:
+def _tail(
+    numbers: Numbers, case: CaseResult, name: str, digests: Sequence[TrialDigest], detail: Detail
+) -> str:
     curves = {one.name: one.groups[name].response for one in digests if name in one.groups}
     service = [one.groups[name].service for one in digests if name in one.groups]
     alone = list(curves.items())[: detail.replicates] if len(curves) > 1 else ()
@@ -250,7 +252,7 @@ def _tail(told: Told, case: CaseResult, name: str, digests: Sequence[TrialDigest
         TailLine(merged_curve(list(curves.values())), "main c0", "response, pooled"),
     ]
     keys = {p: f"{name}.response.{stat}" for stat, p in TAIL.items()}
-    marks = [TailMark(p, told.of_case(case, key)) for p, key in keys.items() if key in case.metrics]
+    marks = [TailMark(p, numbers.of_case(case, key)) for p, key in keys.items() if key in case.metrics]
     return tail_chart(
         lines,
         marks,
@@ -287,8 +289,8 @@ def _anatomy_chart(
 ) -> str:
     if not anatomy:
         return ""
-    told = f"{case}: where a request's time goes, mean over {count_words(len(digests), 'trial')}"
-    return anatomy_chart(list(anatomy.items()), told)
+    text = f"{case}: where a request's time goes, mean over {count_words(len(digests), 'trial')}"
+    return anatomy_chart(list(anatomy.items()), text)
 
 
 OUTCOMES = {
@@ -404,19 +406,19 @@ def _check_row(name: str, found: Sequence[tuple[TrialResult, CheckResult]], deta
     by_sentence: dict[tuple[int, str], list[str]] = {}
     for trial, check in found:
         by_sentence.setdefault((-_WORSE[check.grade], check.sentence), []).append(trial.trial)
-    told = [
+    cells = [
         (_whose(names, len(found)), sentence)
         for (grade, sentence), names in sorted(by_sentence.items())
         if detail.passed or grade
     ]
-    shown = told[: max(1, sum(1 for grade, _ in by_sentence if grade))] if told else []
+    shown = cells[: max(1, sum(1 for grade, _ in by_sentence if grade))] if cells else []
     return CheckRow(
         wrong=cause(name),
         key=name,
         worst=worst.grade,
         marks=tuple(_marks(found, detail)),
         shown=tuple(shown[: detail.sentences]),
-        more=tuple(told[len(shown[: detail.sentences]) : 200]),
+        more=tuple(cells[len(shown[: detail.sentences]) : 200]),
         remedy=worst.remedy if worst.grade != "VALID" else "",
     )
 
@@ -481,12 +483,12 @@ def _servers(one: Outlier) -> str:
         return "nothing was monitored"
     if not one.unusual:
         return f"none of the {count_words(one.watched, 'monitored series', 'monitored series')} left its usual range"
-    told = [
+    rows = [
         f"{each.resource.owner} {each.resource.label} {show_value(each.value, each.resource.dimension)} "
         f"(usually {show_value(each.usual, each.resource.dimension)})"
         for each in one.unusual
     ]
-    return "; ".join(told)
+    return "; ".join(rows)
 
 
 def _request(slow: SlowRequest | None) -> str:
@@ -495,5 +497,5 @@ def _request(slow: SlowRequest | None) -> str:
         return ""
     longest = sorted(((spent, part) for part, spent in slow.parts_s.items() if spent > 0), reverse=True)[:2]
     parts = list_words([f"{part} {show_value(spent, 'time_s')}" for spent, part in longest])
-    told = f"due at {slow.due_s:.4g} s, {show_value(slow.response_s, 'time_s')}, {slow.outcome}"
-    return f"{told}: {parts}" if parts else told
+    text = f"due at {slow.due_s:.4g} s, {show_value(slow.response_s, 'time_s')}, {slow.outcome}"
+    return f"{text}: {parts}" if parts else text

@@ -17,8 +17,8 @@ from svload.report.page.data import Anchors, Table, packed
 from svload.report.page.overall import OverallChart
 from svload.report.page.ran import what_was_run
 from svload.report.page.template import render_template
-from svload.report.told.numbers import Number
-from svload.report.told.spelling import (
+from svload.report.wording.numbers import Number
+from svload.report.wording.spelling import (
     change_words,
     dimension_of,
     list_words,
@@ -114,8 +114,8 @@ def _pairs(first: Gathered, second: Gathered, rows: Sequence[Mapping[str, Any]])
                 case=case,
                 metric=metric,
                 label=_label(metric),
-                first=first.told.of_case(mine[case], metric),
-                second=second.told.of_case(theirs[case], metric),
+                first=first.numbers.of_case(mine[case], metric),
+                second=second.numbers.of_case(theirs[case], metric),
                 ratio=ratio,
                 drawing=ratio_row(one, scale) if scale and ratio.value is not None else "",
                 brief=change_words(ratio.value, dimension_of(metric)) if ratio.value is not None else "",

@@ -15,7 +15,7 @@ from svload.report.charts.drawing import Drawing, fitting
 from svload.report.data.digest import TrialDigest
 from svload.report.data.gather import Gathered
 from svload.report.page.data import Table
-from svload.report.told.spelling import count_words
+from svload.report.wording.spelling import count_words
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from math import log10, prod
 
 from svload.model.results import CaseResult, Findings
 from svload.model.units import Dimension
-from svload.report.told.numbers import Told
-from svload.report.told.spelling import (
+from svload.report.wording.numbers import Numbers
+from svload.report.wording.spelling import (
     count_words,
     dimension_of,
     factor_levels,
@@ -152,21 +152,21 @@ _TRAFFIC = (
 _SERVICE = ("cpu.mean", "memory.max", "hit_ratio")
 
 
-def shadings(told: Told) -> list[Shading]:
+def shadings(numbers: Numbers) -> list[Shading]:
     """Return every metric that the reader can choose: the main group's first."""
-    findings, first = told.findings, told.group
+    findings, first = numbers.findings, numbers.group
     groups = sorted(traffic_owners(findings), key=lambda group: group != first)
     keys = [f"{group}.{metric}" for group in groups for metric in _TRAFFIC]
     keys += [f"{service}.{metric}" for service in services_of(findings) for metric in _SERVICE]
     keys += [full_metric(findings, claim.metric) for claim in findings.claims]
-    return [found for key in dict.fromkeys(keys) if (found := shading(told, key)) is not None]
+    return [found for key in dict.fromkeys(keys) if (found := shading(numbers, key)) is not None]
 
 
-def shading(told: Told, key: str) -> Shading | None:
+def shading(table: Numbers, key: str) -> Shading | None:
     """Return the cases' texts and shades for one metric, logarithmic if values are positive; None if no case
     has a number. REFUSED ones have no shade."""
     dimension: Dimension = dimension_of(key)
-    numbers = {case.case: told.of_case(case, key) for case in told.findings.cases if key in case.metrics}
+    numbers = {case.case: table.of_case(case, key) for case in table.findings.cases if key in case.metrics}
     values = [one.value for one in numbers.values() if one.value is not None and not one.refused]
     if all(one.shown is None for one in numbers.values()):
         return None

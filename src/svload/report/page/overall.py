@@ -20,16 +20,16 @@ from svload.report.charts.bars import anatomy_chart, usage_chart
 from svload.report.charts.loads import GridCell, levels_chart, limit_grid, search_chart
 from svload.report.data.gather import Gathered, anatomy_by_case, usage_by_service
 from svload.report.page.data import Anchors, Table
-from svload.report.told.curve_rows import (
+from svload.report.wording.curve_rows import (
     LimitRow,
     curve_caption,
     demand_rows,
+    drawable_curves,
     limit_rows,
     title_of,
-    told_curves,
 )
-from svload.report.told.evidence import STATE_MARK
-from svload.report.told.search_rows import (
+from svload.report.wording.evidence import STATE_MARK
+from svload.report.wording.search_rows import (
     GATE_MARKS,
     LevelRow,
     StepRow,
@@ -39,7 +39,7 @@ from svload.report.told.search_rows import (
     search_title,
     step_rows,
 )
-from svload.report.told.spelling import GRADE_MARK, factor_levels
+from svload.report.wording.spelling import GRADE_MARK, factor_levels
 
 _MOST_BARS = 300
 
@@ -125,7 +125,7 @@ def curve_views(gathered: Gathered, anchors: Anchors) -> list[CurveView]:
     """Return the curves of the run, up to a maximum number."""
     return [
         _curve_view(curve, anchors(f"load {title_of(curve)}"), gathered)
-        for curve in told_curves(gathered.findings.curves)[:_MOST_CURVES]
+        for curve in drawable_curves(gathered.findings.curves)[:_MOST_CURVES]
     ]
 
 
@@ -243,7 +243,7 @@ def _grid(
         if cell is not None
     )
     place = anchors(f"limited {factor}")
-    head = (" ".join(others), factor, "resource", "state", "told")
+    head = (" ".join(others), factor, "resource", "state", "words")
     return OverallChart(place, title, drawing, "", Table(head, data))
 
 
@@ -300,12 +300,12 @@ class Use:
         return STATE_MARK[self.state]
 
     @property
-    def told(self) -> tuple[str, str]:
+    def words(self) -> tuple[str, str]:
         """Both values in words."""
-        half, at = (None if value is None else self._words(value) for value in (self.half, self.at))
+        half, at = (None if value is None else self._spelled(value) for value in (self.half, self.at))
         return half or "not read", at or ""
 
-    def _words(self, value: float) -> str:
+    def _spelled(self, value: float) -> str:
         return f"{value:,.3g} a trial" if self.is_counter else f"{100 * value:.3g} %"
 
 
@@ -405,5 +405,5 @@ def limiting(evidence: CaseEvidence) -> Limiting | None:
     if not own:
         return None
     near = max(own, key=lambda one: one.share)
-    told = f"the {holder(near)} {100 * near.share:.0f} % in use"
-    return Limiting(near.resource, told, "nearest")
+    text = f"the {holder(near)} {100 * near.share:.0f} % in use"
+    return Limiting(near.resource, text, "nearest")

@@ -14,7 +14,7 @@ from svload.report.data.digest import TrialDigest
 from svload.report.data.resources import CPU, MACHINE, MACHINE_CPU, MEMORY, Resource, Series
 from svload.report.page.data import Table
 from svload.report.page.detail import Detail
-from svload.report.told.spelling import count_words, show_value
+from svload.report.wording.spelling import count_words, show_value
 
 _LEAST_CHANGE = 1e-3
 

@@ -10,9 +10,9 @@ from svload.analysis.phases import outside_load
 from svload.model.plan import Placement
 from svload.model.units import show_duration, show_percent, show_size
 from svload.report.data.gather import Gathered, seal_hashes
-from svload.report.told.certified import instrument_line
-from svload.report.told.spelling import count_words, list_words, show_time, unique
-from svload.report.told.traffic import describe_load, describe_requests
+from svload.report.wording.certified import instrument_line
+from svload.report.wording.spelling import count_words, list_words, show_time, unique
+from svload.report.wording.traffic import describe_load, describe_requests
 
 
 @dataclass(frozen=True)
@@ -218,13 +218,13 @@ def _settings(gathered: Gathered) -> Iterator[SettingRow]:
     for (owner, name), values in seen.items():
         for (asked, found_value, why), cases in values.items():
             names = list(dict.fromkeys(cases))
-            told = "cannot be read back" if found_value is None else found_value
+            shown = "cannot be read back" if found_value is None else found_value
             differs = asked is not None and found_value is not None and asked.strip() != found_value.strip()
             yield SettingRow(
                 service=owner,
                 name=name,
                 asked="not asked" if asked is None else asked,
-                found=f"{told}: {why}" if why else told,
+                found=f"{shown}: {why}" if why else shown,
                 differs=differs or bool(why),
                 cases="everywhere" if len(values) == 1 else list_words(names),
             )

@@ -16,8 +16,8 @@ from jinja2.bccache import Bucket
 from markupsafe import Markup
 
 from svload.model.visible import visible
-from svload.report.told.criteria import criterion_words
-from svload.report.told.spelling import (
+from svload.report.wording.criteria import criterion_words
+from svload.report.wording.spelling import (
     GRADE_MARK,
     grade_words,
     graded_anew,

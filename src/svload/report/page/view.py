@@ -28,11 +28,11 @@ from svload.report.page.matrix import matrix, shadings
 from svload.report.page.overall import anatomy_overall, curve_views, grid_views, search_view, usage_charts
 from svload.report.page.ran import card, what_was_run
 from svload.report.page.template import render_template
-from svload.report.told.answer import LIMITS_TITLE, Sentence, answer
-from svload.report.told.claimed import Claimed, details, lost_words, pair_strangers, ran_first
-from svload.report.told.criteria import OUTCOME_MARKS, kept, kept_lines, measured_words, open_or_failed
-from svload.report.told.numbers import too_few_rule
-from svload.report.told.spelling import GRADE_MARK, load_line, metric_label, services_of, show_time
+from svload.report.wording.answer import LIMITS_TITLE, Sentence, answer
+from svload.report.wording.claimed import Claimed, details, lost_words, pair_strangers, ran_first
+from svload.report.wording.criteria import OUTCOME_MARKS, kept, kept_lines, measured_words, open_or_failed
+from svload.report.wording.numbers import too_few_rule
+from svload.report.wording.spelling import GRADE_MARK, load_line, metric_label, services_of, show_time
 
 SECTIONS = {
     "answer": "Answer",
@@ -80,7 +80,7 @@ def page_context(gathered: Gathered, detail: Detail) -> dict[str, Any]:
     trial_ids = {trial.trial: anchors(trial.trial) for trial in findings.trials}
     claim_ids = {claim.name: anchors(f"claim {claim.name}") for claim in findings.claims}
     found = answer(findings)
-    shades = shadings(gathered.told)
+    shades = shadings(gathered.numbers)
     group = gathered.group
     ran_cases = [case for case in findings.cases if case.excluded is None]
     places = {case.case: section_places(gathered, case, detail, anchors) for case in ran_cases}
@@ -144,18 +144,18 @@ def page_context(gathered: Gathered, detail: Detail) -> dict[str, Any]:
         ],
         "overview_axis": strip_axis(scale, "time_s") if scale else "",
         "too_few": too_few_rule(
-            gathered.told.of_case(case, f"{group}.{metric}") for case in ran_cases for metric in _OVERVIEW
+            gathered.numbers.of_case(case, f"{group}.{metric}") for case in ran_cases for metric in _OVERVIEW
         ),
         "replicates": gathered.lock.measure.replicates,
         "kept": kept(findings),
-        "kept_told": next((line for line in kept_lines(findings) if len(line) <= _LONGEST_KEPT), ""),
+        "kept_text": next((line for line in kept_lines(findings) if len(line) <= _LONGEST_KEPT), ""),
         "open_thresholds": [
-            (one, OUTCOME_MARKS[one.outcome], measured_words(gathered.told, one))
+            (one, OUTCOME_MARKS[one.outcome], measured_words(gathered.numbers, one))
             for one in open_or_failed(findings)
         ],
         "floor_known": any(claim.floor is not None for claim in findings.claims),
         "colours": gathered.colours,
-        "trial_number": gathered.told.of_trial,
+        "trial_number": gathered.numbers.of_trial,
         "anatomy_all": overall[0],
         "segments": SEGMENTS,
         "usage": overall[1:],
@@ -270,7 +270,7 @@ def _overview_row(
         Replicate(
             trial.trial,
             trial.replicate,
-            (number := gathered.told.of_trial(trial, key)).value,
+            (number := gathered.numbers.of_trial(trial, key)).value,
             number.grade,
         )
         for trial in gathered.trials_of(case.case)
@@ -281,10 +281,10 @@ def _overview_row(
         "strip": strip(replicates[: detail.dots], case.metrics.get(key), scale, "time_s")
         if scale and replicates
         else "",
-        "numbers": tuple(gathered.told.of_case(case, f"{group}.{metric}") for metric in _OVERVIEW),
+        "numbers": tuple(gathered.numbers.of_case(case, f"{group}.{metric}") for metric in _OVERVIEW),
         "model": case.load_model.get(group, ""),
         "silence": silences.get(case.case, ""),
-        "counted": gathered.told.of_case(case, key).counted,
+        "counted": gathered.numbers.of_case(case, key).counted,
         "filters": gathered.filters(case),
     }
 
@@ -307,7 +307,7 @@ def _claims(findings: Findings, claims: Sequence[Claimed], ids: Mapping[str, str
     scale = plot_scale(plots)
     return [
         {
-            "told": one,
+            "row": one,
             "plot": claim_plot(plot, scale) if scale and plot.ratio.value is not None else "",
             "label": metric_label(one.key),
             "behind": tuple(details(findings, one)),

@@ -14,8 +14,8 @@ from xlsxwriter.utility import xl_col_to_name
 from xlsxwriter.worksheet import Worksheet
 
 from svload.report.data.gather import PALETTE
-from svload.report.told.numbers import Number
-from svload.report.told.spelling import dimension_of, metric_label, name_words, split_metric
+from svload.report.wording.numbers import Number
+from svload.report.wording.spelling import dimension_of, metric_label, name_words, split_metric
 
 _LONGEST_STRING = 32_767
 _MOST_PAGE_ROWS = 75
@@ -38,7 +38,7 @@ _FORMATS: dict[str, dict[str, Any]] = {
     "beside": {"text_wrap": True, "align": "left", "indent": 1},
     "excluded": {"font_color": "#57606B", "align": "left", "indent": 1},
     "note": {"italic": True, "font_color": "#57606B"},
-    "told": {"italic": True, "font_color": "#57606B", "text_wrap": True},
+    "paragraph": {"italic": True, "font_color": "#57606B", "text_wrap": True},
     "time_s": {"num_format": "0.000000"},
     "ratio": {"num_format": "0.0%"},
     "rate_rps": {"num_format": "#,##0.0"},
@@ -142,7 +142,7 @@ class Sheet:
         else:
             self.raw.write_number(row, column, value, self.book.formats.get(form))
 
-    def told(self, row: int, column: int, one: Number) -> None:
+    def write_number(self, row: int, column: int, one: Number) -> None:
         """Write a number as shared by all outputs; if REFUSED or missing it is text, which no formula
         counts."""
         if one.value is None or one.refused:
@@ -272,13 +272,18 @@ def wide(values: Iterable[float | None], ratio: float = _WIDE) -> bool:
 
 
 def column_chart(
-    sheet: Sheet, title: str, axes: tuple[str, str], series: Sequence[Series], at: tuple[int, int], told: str
+    sheet: Sheet,
+    title: str,
+    axes: tuple[str, str],
+    series: Sequence[Series],
+    at: tuple[int, int],
+    caption: str,
 ) -> None:
-    """Draw columns from zero. `axes` are the titles of x and y, `told` is the text below."""
+    """Draw columns from zero. `axes` are the titles of x and y, `caption` is the text below."""
     chart = _columns(sheet, series)
     chart.set_x_axis({"name": axes[0]})
     chart.set_y_axis({"name": axes[1], "major_gridlines": _GRID, "num_format": "General", "min": 0})
-    _insert(sheet, chart, title, at, len(series) > 1, told)
+    _insert(sheet, chart, title, at, len(series) > 1, caption)
 
 
 def ratio_chart(
@@ -289,8 +294,8 @@ def ratio_chart(
     chart.set_x_axis({"name": axes[0], "label_position": "low"})
     base = {"log_base": 10} if log else {}
     chart.set_y_axis({"name": axes[1], "major_gridlines": _GRID, "crossing": 1, **base})
-    told = "Columns start at 1, no difference: down where treated is less, up where it is more."
-    _insert(sheet, chart, title, at, False, told + (_LOG if log else ""))
+    caption = "Columns start at 1, no difference: down where treated is less, up where it is more."
+    _insert(sheet, chart, title, at, False, caption + (_LOG if log else ""))
 
 
 def _columns(sheet: Sheet, series: Sequence[Series]) -> Any:
@@ -313,8 +318,8 @@ def interval_chart(
     chart.set_x_axis({"name": axes[0], "label_position": "low"})
     y_axis = {"name": axes[1], "major_gridlines": _GRID, "num_format": "General"}
     chart.set_y_axis({**y_axis, **({"log_base": 10, "crossing": "min"} if log else {"min": 0})})
-    told = "Diamonds are medians, dashes the ends of their 95 % intervals."
-    _insert(sheet, chart, title, at, True, told + (_LOG if log else ""))
+    caption = "Diamonds are medians, dashes the ends of their 95 % intervals."
+    _insert(sheet, chart, title, at, True, caption + (_LOG if log else ""))
 
 
 def _chart(sheet: Sheet, options: dict[str, str]) -> Any:
@@ -325,10 +330,12 @@ def _series(name: str, categories: str, values: str) -> dict[str, Any]:
     return {"name": clean(name)[:LONGEST_HEADER], "categories": f"={categories}", "values": f"={values}"}
 
 
-def _insert(sheet: Sheet, chart: Any, title: str, at: tuple[int, int], legend: bool, told: str) -> None:
+def _insert(sheet: Sheet, chart: Any, title: str, at: tuple[int, int], legend: bool, caption: str) -> None:
     chart.set_title({"name": clean(title)[:LONGEST_HEADER], "name_font": {"size": 12}})
     chart.set_legend({"position": "bottom"} if legend else {"none": True})
     chart.set_size({"width": 880, "height": 340})
     sheet.raw.insert_chart(*at, chart, {"object_position": 2})
-    sheet.text(at[0] + CHART_ROWS - 2, at[1], told, "note")  # below it: LibreOffice prints as far as cells go
+    sheet.text(
+        at[0] + CHART_ROWS - 2, at[1], caption, "note"
+    )  # below it: LibreOffice prints as far as cells go
     sheet.ends_at(at[0] + CHART_ROWS)

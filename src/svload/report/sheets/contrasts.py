@@ -10,8 +10,8 @@ from svload.model.study import Comparison
 from svload.report.data.gather import Gathered
 from svload.report.sheets.book import Sheet, column_chart, heading, ratio_chart, wide
 from svload.report.sheets.summary import TrialTable, over_cases
-from svload.report.told.claimed import claimed_of, details
-from svload.report.told.spelling import full_metric, outcome_words, split_metric
+from svload.report.wording.claimed import claimed_of, details
+from svload.report.wording.spelling import full_metric, outcome_words, split_metric
 
 _HEAD = 2
 _RATIO = 2
@@ -99,8 +99,8 @@ def _pair(
     for place, case in enumerate((before, after)):
         over_cases(table, sheet, row, column + place, case, key)
         over_cases(table, sheet, row, column + 4 + place, case, success)
-    told = [table.told.of_case(case, key) for case in (before, after)]
-    low, high = (None if one.refused else one.value for one in told)
+    pair = [table.numbers.of_case(case, key) for case in (before, after)]
+    low, high = (None if one.refused else one.value for one in pair)
     left, right = sheet.range(row, column), sheet.range(row, column + 1)
     if not low or high is None:
         for place in (2, 3, 6):
@@ -135,8 +135,8 @@ def _chart(
         )
         ratio_chart(sheet, title, axes, series[_RATIO], at, wide(ratios, 5.0))
     else:
-        told = "A value that is missing has no column; the table says why."
-        column_chart(sheet, comparison.name, ("treatment case", axis), series[:_RATIO], at, told)
+        caption = "A value that is missing has no column; the table says why."
+        column_chart(sheet, comparison.name, ("treatment case", axis), series[:_RATIO], at, caption)
 
 
 def _claims(
@@ -153,8 +153,8 @@ def _claims(
     for column, text in enumerate(_CLAIM):
         sheet.text(row, column, text, "head")
     sheet.lines(row, list(zip(_CLAIM, [width - 2 for width in widths], strict=False)))
-    told = [claimed_of(gathered.findings, claim) for claim in claims]
-    for at, (claim, one) in enumerate(zip(claims, told, strict=True), row + 1):
+    rows = [claimed_of(gathered.findings, claim) for claim in claims]
+    for at, (claim, one) in enumerate(zip(claims, rows, strict=True), row + 1):
         sheet.text(at, 0, claim.name, "wrap")
         sheet.lines(at, [(claim.name, widths[0] - 1)])
         sheet.text(at, 1, outcome_words(one.outcome))
@@ -174,7 +174,7 @@ def _claims(
             sheet.number(at, column, value, form)
         sheet.text(at, 10, "{} of {}".format(*claim.believed_of))
     row += len(claims) + 2
-    for one in told:
+    for one in rows:
         for text in (
             one.sentence,
             *(f"{line.name}: {line.text}" for line in details(gathered.findings, one)),

@@ -11,9 +11,9 @@ from typing import Any
 from svload.model.results import CaseResult, TrialResult
 from svload.report.data.gather import Gathered
 from svload.report.sheets.book import Sheet, column_chart, form_of_key, heading, interval_chart, wide
-from svload.report.told.doubts import doubts
-from svload.report.told.numbers import Number, Told
-from svload.report.told.spelling import (
+from svload.report.wording.doubts import doubts
+from svload.report.wording.numbers import Number, Numbers
+from svload.report.wording.spelling import (
     cause,
     count_words,
     dimension_of,
@@ -31,9 +31,9 @@ _REMARK = 48
 def over_cases(table: TrialTable, sheet: Sheet, row: int, column: int, case: CaseResult, key: str) -> None:
     """Write one case's number as in analysis: a formula over its trials' cells if it is their mean (of
     shares and counts) or geometric mean, else the number."""
-    one, reference = table.told.of_case(case, key), table.over(case, key)
+    one, reference = table.numbers.of_case(case, key), table.over(case, key)
     if one.value is None or one.refused or reference is None or not is_mean(table.values(case, key), one):
-        sheet.told(row, column, one)
+        sheet.write_number(row, column, one)
     else:
         mean = "AVERAGE" if is_arithmetic(one) else "GEOMEAN"
         sheet.formula(row, column, f"={mean}({reference})", one.value, form_of_key(key))
@@ -104,7 +104,7 @@ def fill_summary(sheet: Sheet, gathered: Gathered, table: TrialTable) -> None:
         if case.excluded is not None:
             sheet.text(row, column, "excluded", "excluded")
             continue
-        one = table.told.of_case(case, median)
+        one = table.numbers.of_case(case, median)
         sheet.text(row, column + 2, case.load_model.get(group.partition(".")[0], ""))
         sheet.number(row, column + 3, one.believed, "count")
         sheet.number(row, column + 4, len(case.trials), "count")
@@ -129,7 +129,7 @@ def _median_chart(sheet: Sheet, gathered: Gathered, median: str, column: int) ->
     """Draw the medians with their intervals; columns if a case has no median, whose text a marker would show
     as zero."""
     first, last = _HEAD + 1, _HEAD + len(gathered.findings.cases)
-    found = [gathered.told.of_case(case, median) for case in ran(gathered)]
+    found = [gathered.numbers.of_case(case, median) for case in ran(gathered)]
     values = [None if one.refused else one.value for one in found]
     at, axes = (last + 2, 1), ("case", heading(median))
     names = ("median", "low end of its 95 % interval", "high end")
@@ -141,8 +141,8 @@ def _median_chart(sheet: Sheet, gathered: Gathered, median: str, column: int) ->
     if found and all(None not in (one.value, one.low, one.high) and not one.refused for one in found):
         interval_chart(sheet, title, axes, series, at, wide(values))
     else:
-        told = "A case without a column has no median; the table says why."
-        column_chart(sheet, title, axes, series[:1], at, told)
+        caption = "A case without a column has no median; the table says why."
+        column_chart(sheet, title, axes, series[:1], at, caption)
 
 
 def fill_cases(sheet: Sheet, gathered: Gathered, table: TrialTable) -> None:
@@ -218,7 +218,7 @@ class TrialTable:
     """The places of trials and their metrics. `rows` by trial; `columns` by full metric name."""
 
     sheet: Sheet
-    told: Told
+    numbers: Numbers
     rows: dict[str, int] = field(default_factory=dict)
     columns: dict[str, int] = field(default_factory=dict)
     spans: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -232,8 +232,8 @@ class TrialTable:
 
     def values(self, case: CaseResult, key: str) -> list[float]:
         """Return the values that are numbers there."""
-        numbers = [self.told.of_trial(trial, key) for trial in self.told.trials(case)]
-        return [one.value for one in numbers if one.value is not None and not one.refused]
+        found = [self.numbers.of_trial(trial, key) for trial in self.numbers.trials(case)]
+        return [one.value for one in found if one.value is not None and not one.refused]
 
 
 def metric_keys(gathered: Gathered) -> list[str]:
@@ -252,7 +252,7 @@ def metric_keys(gathered: Gathered) -> list[str]:
 def fill_trials(sheet: Sheet, gathered: Gathered) -> TrialTable:
     """Write the sheet; trials of a case are together, those that count first."""
     findings = gathered.findings
-    table = TrialTable(sheet, gathered.told)
+    table = TrialTable(sheet, gathered.numbers)
     groups = sorted(traffic_groups(findings), key=lambda name: name != gathered.group)
     counted = [f"{group}: {what}" for group in groups for what in ("due", "ok", "completed")]
     keys = metric_keys(gathered)
@@ -294,17 +294,17 @@ def _fill_trial(table: TrialTable, gathered: Gathered, trial: TrialResult, group
     sheet.text(row, 4, grade_words(gathered.findings, trial), trial.verdict.instrument)
     sheet.text(row, 5, trial.verdict.server)
     sheet.number(row, 6, kept_s, "time_s", "cannot be read")
-    counts = gathered.told.of_trial(trial, f"{gathered.group}.response.p50").believed
+    counts = gathered.numbers.of_trial(trial, f"{gathered.group}.response.p50").believed
     sheet.text(row, 7, "yes" if counts else "no", "beside")
     written: dict[str, tuple[str, float]] = {}
     for number, group in enumerate(groups):
         written |= _fill_group(sheet, row, trial, group, len(_FIXED) + 3 * number, kept_s)
     for key, column in table.columns.items():
-        one = gathered.told.of_trial(trial, key)
+        one = gathered.numbers.of_trial(trial, key)
         if key in written and not one.refused:
             sheet.formula(row, column, *written[key], dimension_of(key))
         else:
-            sheet.told(row, column, one)
+            sheet.write_number(row, column, one)
 
 
 def _fill_group(

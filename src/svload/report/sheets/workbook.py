@@ -13,8 +13,8 @@ from svload.report.sheets.contrasts import fill_contrast, fill_rounds
 from svload.report.sheets.data import MOST_PROBE_ROWS, fill_data
 from svload.report.sheets.data import NAME as DATA
 from svload.report.sheets.summary import fill_cases, fill_generators, fill_own, fill_summary, fill_trials, ran
-from svload.report.told.answer import LIMITS_TITLE, answer
-from svload.report.told.spelling import count_words, load_line
+from svload.report.wording.answer import LIMITS_TITLE, answer
+from svload.report.wording.spelling import count_words, load_line
 
 _NAMES, _TEXTS = 30, 110
 
@@ -76,18 +76,18 @@ def _fill_guide(
     sheet.across(0, 1, title, whole * 0.6, "title")
     raw.set_row(0, 22.0 * lines(title, whole * 0.6))
     if load_line(findings):
-        sheet.across(1, 1, load_line(findings), whole, "told")
+        sheet.across(1, 1, load_line(findings), whole, "paragraph")
     found, row = answer(findings), 3
     if gathered.lock.plants:
         planted = ", ".join(f"{fault} in {case}" for case, fault in gathered.lock.plants.items())
         row = _pairs(sheet, row, "PLANTED FAULTS", [("spoiled on purpose", planted)])
-    said = [(line.certainty, line.text) for line in found.first]
+    texts = [(line.certainty, line.text) for line in found.first]
     if found.nothing:
-        said.append(("nothing can be concluded", f"because {found.nothing}"))
+        texts.append(("nothing can be concluded", f"because {found.nothing}"))
     else:
-        said += [(one.certainty, f"{one.sentence} {one.needs}".strip()) for one in found.claims]
-        said += [(line.certainty, line.text) for line in found.sentences]
-    row = _pairs(sheet, row, "Answer", said)
+        texts += [(one.certainty, f"{one.sentence} {one.needs}".strip()) for one in found.claims]
+        texts += [(line.certainty, line.text) for line in found.sentences]
+    row = _pairs(sheet, row, "Answer", texts)
     row = _pairs(sheet, row, LIMITS_TITLE, [(line.certainty, line.whole) for line in found.unsaid])
     row = _pairs(sheet, row, "Sheets", contents)
     more = f"This workbook holds at most {MOST_PROBE_ROWS:,} requests. probe.parquet has those of {count_words(len(left_out), 'more group')} of trials."

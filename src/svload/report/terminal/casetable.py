@@ -10,10 +10,10 @@ from rich.cells import cell_len, set_cell_size
 
 from svload.model.results import CaseResult, Findings
 from svload.model.visible import visible
-from svload.report.told.claimed import claimed
-from svload.report.told.criteria import threshold_key
-from svload.report.told.numbers import Number, Told, marks_rule, number_of, too_few_rule
-from svload.report.told.spelling import (
+from svload.report.wording.claimed import claimed
+from svload.report.wording.criteria import threshold_key
+from svload.report.wording.numbers import Number, Numbers, marks_rule, number_of, too_few_rule
+from svload.report.wording.spelling import (
     GRADE_MARK,
     count_words,
     dimension_of,
@@ -89,17 +89,17 @@ class _Row:
 def case_table(findings: Findings, width: int) -> CaseTable:
     """Return the run cases with verdicts, the numbers that are asked for and the main group's in at most
     `width` columns."""
-    told = Told(findings)
+    numbers = Numbers(findings)
     ran = [case for case in findings.cases if case.excluded is None]
-    steps = _steps(findings, told.group)
+    steps = _steps(findings, numbers.group)
     shown = ran[: max(1, _MOST_ROWS // (1 + len(steps)))]
     rows = [row for case in shown for row in (_Row(case), *(_Row(case, step) for step in steps))]
-    keys = _keys(findings, told.group)
-    columns = fit(_columns(told, rows, keys), width)
-    notes = _legend(told, shown, keys, [column.heading for column in columns])
+    keys = _keys(findings, numbers.group)
+    columns = fit(_columns(numbers, rows, keys), width)
+    notes = _legend(numbers, shown, keys, [column.heading for column in columns])
     headings = {column.heading for column in columns}
-    unseen = [_heading(key, told.group) for key, keep in keys.items() if keep == _KEPT]
-    headings |= {_SUCCESS} if _all_ok(told, shown) else set()  # a note says so
+    unseen = [_heading(key, numbers.group) for key, keep in keys.items() if keep == _KEPT]
+    headings |= {_SUCCESS} if _all_ok(numbers, shown) else set()  # a note says so
     if unseen := [heading for heading in unseen if heading not in headings]:
         notes.append(f"no room for {list_words(unseen)}: a wider terminal or the report has it")
     if len(ran) > len(shown):
@@ -127,15 +127,15 @@ def _keys(findings: Findings, group: str) -> dict[str, int]:
 
 
 def _legend(
-    told: Told, cases: Sequence[CaseResult], keys: Iterable[str], headings: Sequence[str]
+    table: Numbers, cases: Sequence[CaseResult], keys: Iterable[str], headings: Sequence[str]
 ) -> list[str]:
     """Return the meaning of cells that need an explanation, if there are any."""
-    shown = [key for key in keys if _heading(key, told.group) in headings]
-    numbers = [told.of_case(case, key) for case in cases for key in shown]
+    shown = [key for key in keys if _heading(key, table.group) in headings]
+    numbers = [table.of_case(case, key) for case in cases for key in shown]
     found = [rule] if (rule := marks_rule(numbers)) else []
     if "n" in headings and any(one.believed < one.made for one in numbers):
         found.append("n: trials that count, of those that were made")
-    if cases and _SUCCESS not in headings and _all_ok(told, cases):
+    if cases and _SUCCESS not in headings and _all_ok(table, cases):
         found.append("ok: 100 % in every case")
     found = ["; ".join(found)] if found else []
     return [*found, rule] if (rule := too_few_rule(numbers)) else found
@@ -160,9 +160,9 @@ def _heading(key: str, group: str) -> str:
     return number_words(key.removeprefix(f"{group}."))
 
 
-def _columns(told: Told, rows: Sequence[_Row], keys: dict[str, int]) -> list[Column]:
-    group = told.group
-    vary = [factor for factor, levels in factor_levels(told.findings).items() if len(levels) > 1]
+def _columns(numbers: Numbers, rows: Sequence[_Row], keys: dict[str, int]) -> list[Column]:
+    group = numbers.group
+    vary = [factor for factor, levels in factor_levels(numbers.findings).items() if len(levels) > 1]
 
     def column(
         heading: str, keep: int, cells: Iterator[Cell], right: bool = True, folds: int | None = None
@@ -181,11 +181,11 @@ def _columns(told: Told, rows: Sequence[_Row], keys: dict[str, int]) -> list[Col
         column("server", 2, (_server(row) for row in rows), False),
     ]
     median = f"{group}.response.p50"
-    with_interval = {median, *(one.key for one in claimed(told.findings))}
+    with_interval = {median, *(one.key for one in claimed(numbers.findings))}
     for key, keep in keys.items():
-        cells = (_number(told, row, key, key in with_interval) for row in rows)
+        cells = (_number(numbers, row, key, key in with_interval) for row in rows)
         found.append(column(_heading(key, group), keep, cells))
-    counted = (Cell("" if row.step else told.of_case(row.case, median).counted) for row in rows)
+    counted = (Cell("" if row.step else numbers.of_case(row.case, median).counted) for row in rows)
     return [*found, column("n", 5, counted)]
 
 
@@ -205,17 +205,17 @@ def _server(row: _Row) -> Cell:
     return Cell(state, state)
 
 
-def _number(told: Told, row: _Row, key: str, whole: bool) -> Cell:
+def _number(numbers: Numbers, row: _Row, key: str, whole: bool) -> Cell:
     """Return a number with its own mark; for a step its own number, nothing if the number is not a traffic
     group's."""
     if row.step:
         owner = split_metric(key)[0]
-        key = f"{owner}.{row.step}{key.removeprefix(owner)}" if owner == told.group else ""
+        key = f"{owner}.{row.step}{key.removeprefix(owner)}" if owner == numbers.group else ""
         if key not in row.case.metrics:
             return Cell("")
-    if row.case.trials and _none_ok(told, row.case, key):
+    if row.case.trials and _none_ok(numbers, row.case, key):
         return Cell(_NONE_OK, _FAILURES)
-    found = told.of_case(row.case, key) if row.case.trials else number_of(key, None, 0, 0)
+    found = numbers.of_case(row.case, key) if row.case.trials else number_of(key, None, 0, 0)
     kind: str = "" if found.grade == "VALID" else found.grade
     if split_metric(key)[1] == "success_rate":
         kind = _NO_FAILURE if _ok(found) else kind or _FAILURES
@@ -224,17 +224,17 @@ def _number(told: Told, row: _Row, key: str, whole: bool) -> Cell:
     return Cell(text, kind, brief)
 
 
-def _none_ok(told: Told, case: CaseResult, key: str) -> bool:
+def _none_ok(numbers: Numbers, case: CaseResult, key: str) -> bool:
     """Return whether it is a time of answers, and there was none: its value would be the time-out, or
     nothing."""
     owner, name, _ = split_metric(key)
     success = f"{owner}.success_rate"
     of_answers = dimension_of(key) == "time_s" and name not in _OF_NO_ANSWER
-    return of_answers and success in case.metrics and told.of_case(case, success).value == 0
+    return of_answers and success in case.metrics and numbers.of_case(case, success).value == 0
 
 
-def _all_ok(told: Told, cases: Sequence[CaseResult]) -> bool:
-    return all(_ok(told.of_case(case, f"{told.group}.success_rate")) for case in cases)
+def _all_ok(numbers: Numbers, cases: Sequence[CaseResult]) -> bool:
+    return all(_ok(numbers.of_case(case, f"{numbers.group}.success_rate")) for case in cases)
 
 
 def _ok(found: Number) -> bool:

@@ -23,11 +23,11 @@ from svload.model.events import Event
 from svload.model.units import show_duration
 from svload.model.visible import visible
 from svload.report.terminal.console import live_console
-from svload.report.told.search_rows import MARKS
-from svload.report.told.spelling import count_words, list_words
+from svload.report.wording.search_rows import MARKS
+from svload.report.wording.spelling import count_words, list_words
 
 GRADE_STYLE = {"VALID": "green", "WEAK": "yellow", "REFUSED": "bold red"}
-_TOLD_STATES = ("SATURATED", "OVERLOADED")
+_SHOWN_STATES = ("SATURATED", "OVERLOADED")
 """States reported for a single trial: whether throughput stays flat over several loads is known only at the
 end."""
 _SPARKS = "▁▂▃▄▅▆▇█"
@@ -77,7 +77,7 @@ def live_view() -> Iterator[View]:
 def trial_line(data: dict[str, Any], done: int, total: int) -> str:
     """Return one line on a sealed trial: its number, name and headline, and its server's state if that is
     notable. Its checks' findings are only counted."""
-    server = f", server {data['server']}" if data["server"] in _TOLD_STATES else ""
+    server = f", server {data['server']}" if data["server"] in _SHOWN_STATES else ""
     return visible(f"[{done}/{total}] {data['trial']}  {data.get('headline', '')}{server}")
 
 
@@ -90,7 +90,7 @@ class _Counting:
         self.begun_ns = self.now_ns = 0
         self.ends_ns = inf
         self.study = ""
-        self.told: set[str] = set()
+        self.shown_before: set[str] = set()
         self.search: Text | None = None
         self.grades: Counter[str] = Counter()
 
@@ -100,8 +100,8 @@ class _Counting:
         found = "nothing" if data.get("found") is None else data["found"]
         why = f" ({data['why']})" if data.get("why") else ""
         line = f"{data['what']}: asked {data['asked']}, in force {found}{why}"
-        fresh = line not in self.told
-        self.told.add(line)
+        fresh = line not in self.shown_before
+        self.shown_before.add(line)
         return line if fresh else ""
 
     def count(self, event: Event) -> None:
@@ -126,8 +126,8 @@ class _Counting:
     def so_far(self) -> str:
         """`12 rough, 1 broken so far`: the trials by grade; "" if all are valid."""
         words = (("WEAK", "rough"), ("REFUSED", "broken"))
-        told = [f"{count} {word}" for grade, word in words if (count := self.grades[grade])]
-        return f"{', '.join(told)} so far" if told else ""
+        texts = [f"{count} {word}" for grade, word in words if (count := self.grades[grade])]
+        return f"{', '.join(texts)} so far" if texts else ""
 
     @property
     def left_words(self) -> str:
@@ -135,11 +135,11 @@ class _Counting:
         left = self.left_s
         if not left:
             return ""
-        told = f"about {show_duration(left)} left"
+        text = f"about {show_duration(left)} left"
         if self.most <= self.total or self.total <= self.done:
-            return told
+            return text
         most = min(left * (self.most - self.done) / (self.total - self.done), self._until_end_s)
-        return f"{told}, at most {show_duration(most)} with added blocks" if most > left else told
+        return f"{text}, at most {show_duration(most)} with added blocks" if most > left else text
 
     @property
     def _until_end_s(self) -> float:
@@ -177,8 +177,8 @@ class PlainView(_Counting):
         elif event.kind == "phase" and data.get("state") == "begin":
             self._say(f"{_PHASES.get(data['name'], data['name'])} …")
         elif event.kind == "trial-sealed":
-            told = [part for part in (self.so_far, self.left_words) if part]
-            self._say(trial_line(data, self.done, self.total) + (f"  ({'; '.join(told)})" if told else ""))
+            texts = [part for part in (self.so_far, self.left_words) if part]
+            self._say(trial_line(data, self.done, self.total) + (f"  ({'; '.join(texts)})" if texts else ""))
         elif event.kind == "batch" and self.search is not None:
             self._say(f"{self.search.plain}; next, {data['because']}")
         elif event.kind in ("trial-failed", "notice", "fault"):

@@ -13,8 +13,8 @@ from svload.model.units import show_duration, show_size
 from svload.model.visible import visible
 from svload.report.terminal.console import MOST_LINES, console, height, plain_table
 from svload.report.terminal.live import GRADE_STYLE
-from svload.report.told.criteria import OPEN, OUTCOME_MARKS
-from svload.report.told.numbers import mark_of, meaning_of, short_why
+from svload.report.wording.criteria import OPEN, OUTCOME_MARKS
+from svload.report.wording.numbers import mark_of, meaning_of, short_why
 
 _STATS = ("mean", "p50", "p90", "p95", "p99", "p99_9", "max")
 _BAR, _LEAST_BARS = 40, 3
@@ -35,8 +35,8 @@ def show_load(summary: LoadSummary) -> None:
     width = min(out.width, _WIDTH)
     before = [Text(visible(f"{summary.url}: {summary.load} ({summary.model})"), style="bold")]
     for threshold in summary.thresholds:
-        told = f"{OUTCOME_MARKS[threshold.outcome]} {threshold.sentence}"
-        before.append(Text(visible(told), style=_OUTCOME_STYLE[threshold.outcome]))
+        text = f"{OUTCOME_MARKS[threshold.outcome]} {threshold.sentence}"
+        before.append(Text(visible(text), style=_OUTCOME_STYLE[threshold.outcome]))
     before += [Text(visible(line), style=style) for line, style in (*_success(summary), *_counts(summary))]
     tables: list[Text | Table] = [_clocks(summary)]
     if summary.stages:
@@ -88,12 +88,12 @@ def _success(summary: LoadSummary) -> Iterator[tuple[str, str]]:
     yield from ((line, "red") for line in _first_failure(summary))
     if summary.failed_response_ms is not None:
         took = summary.failed_response_ms
-        told = [
+        texts = [
             f"{stat} {_ms(value)}"
             for stat in ("p50", "p99", "max")
             if (value := getattr(took, stat)) is not None
         ]
-        yield f"failures took {', '.join(told)} ms", "red"
+        yield f"failures took {', '.join(texts)} ms", "red"
     status = ", ".join(f"{count:,} × {code}" for code, count in sorted(summary.status.items()))
     yield f"status {status or 'none'}", "red" if summary.failed else ""
 
@@ -169,8 +169,8 @@ def _footnotes(summary: LoadSummary) -> Iterator[str]:
     response = [path for path in summary.reasons if path.startswith("response_ms.")]
     if any(summary.whys.get(path) == "time-out" for path in response):
         yield _FAILED
-    told = {summary.reasons[path] for path in response if summary.whys.get(path) != "time-out"}
-    yield from sorted(told) if summary.ok else ()
+    reasons = {summary.reasons[path] for path in response if summary.whys.get(path) != "time-out"}
+    yield from sorted(reasons) if summary.ok else ()
     if summary.warm_up:
         slowest = summary.warm_up.slowest_ms
         held = "" if slowest is None else f" (slowest response there: {slowest:,.1f} ms)"

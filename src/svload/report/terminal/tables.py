@@ -25,14 +25,14 @@ from svload.model.visible import visible
 from svload.report.terminal.casetable import CaseTable, case_table
 from svload.report.terminal.console import MOST_LINES, console, height, plain_table
 from svload.report.terminal.live import GRADE_STYLE, SEARCH_STYLES
-from svload.report.told.answer import Sentence, answer, headline, nothing_line
-from svload.report.told.certified import instrument_line, instrument_words, percent_of_log
-from svload.report.told.claimed import GATE_MARKS, Claimed
-from svload.report.told.criteria import kept_lines
-from svload.report.told.doubts import COMMAND
-from svload.report.told.ending import exit_line
-from svload.report.told.search_rows import level_rows, nearest, step_rows
-from svload.report.told.spelling import (
+from svload.report.wording.answer import Sentence, answer, headline, nothing_line
+from svload.report.wording.certified import instrument_line, instrument_words, percent_of_log
+from svload.report.wording.claimed import GATE_MARKS, Claimed
+from svload.report.wording.criteria import kept_lines
+from svload.report.wording.doubts import COMMAND
+from svload.report.wording.ending import exit_line
+from svload.report.wording.search_rows import level_rows, nearest, step_rows
+from svload.report.wording.spelling import (
     GRADE_MARK,
     count_words,
     list_words,
@@ -68,8 +68,8 @@ def show_findings(
     table = case_table(findings, width)
     head = [Text(visible(findings.question), style="italic")] if findings.question else []
     facts, paths = _facts(findings, out, width), _paths(files)
-    told = table.notes if findings.capacity is None else ()
-    notes = [Text(visible(note), style="dim") for note in told]
+    remarks = table.notes if findings.capacity is None else ()
+    notes = [Text(visible(note), style="dim") for note in remarks]
     end = [_exit_line(findings, code)] if code is not None else []
     spent = sum(height(out, line, width) for line in (*head, *notes, *facts, *end)) + len(paths)
     for line in (*head, *_answer_lines(findings, out, width, MOST_LINES - spent)):
@@ -119,7 +119,7 @@ class _Shown:
 
     def lines(self) -> list[Text | Table]:
         """Return the shown lines in order, with a line for what is left out of each kind."""
-        first, said, doubts = (
+        first, sentences, doubts = (
             getattr(self, name)[: self.shown[name]] for name in ("first", "said", "doubts")
         )
         claims = [*_claims(self.claims, self.shown["claims"])]
@@ -129,7 +129,7 @@ class _Shown:
             *self.always[0],
             *claims,
             *_left_out(len(self.claims) - self.shown["claims"], "more comparison", "in the report"),
-            *said,
+            *sentences,
             *_left_out(unsaid, "more sentence", "in the report"),
             *self.always[1],
             *doubts,
@@ -153,13 +153,13 @@ def _answer_lines(findings: Findings, out: Console, width: int, room: int) -> li
     """Return the answer in at most `room` lines if possible; what is left out is counted."""
     found = answer(findings)
     first = [_said(one) for one in found.first if found.nothing is None or findings.capacity is None]
-    said = [_said(one) for one in found.sentences]
+    texts = [_said(one) for one in found.sentences]
     nothing = [Text(visible(nothing_line(found)), style="bold red")] if found.nothing is not None else []
-    if not first and not said and not found.claims and not nothing:
+    if not first and not texts and not found.claims and not nothing:
         first = [Text(visible(headline(findings)), style="bold")]
     planted = [*_kept(findings, out, width), *([_planted(found.planted)] if found.planted else [])]
     doubts = [Text(visible(_unsaid_line(one)), style="yellow") for one in found.unsaid]
-    whole = _Shown(first, list(found.claims), said, doubts, (nothing, planted), found.left_out)
+    whole = _Shown(first, list(found.claims), texts, doubts, (nothing, planted), found.left_out)
     heights: dict[str, int] = {}
 
     def known(line: Text | Table) -> int:
@@ -179,9 +179,9 @@ def _kept(findings: Findings, out: Console, width: int) -> list[Text]:
     return (fitting or lines[-1:])[:1]
 
 
-def _planted(told: Sequence[str]) -> Text:
-    more = f" And {len(told) - 1} more." if len(told) > 1 else ""
-    return Text(visible(f"! {told[0]}{more}"), style="magenta")
+def _planted(faults: Sequence[str]) -> Text:
+    more = f" And {len(faults) - 1} more." if len(faults) > 1 else ""
+    return Text(visible(f"! {faults[0]}{more}"), style="magenta")
 
 
 def _said(one: Sentence) -> Text:
@@ -240,9 +240,9 @@ def _facts(findings: Findings, out: Console, width: int) -> list[Text]:
     """Return the load that was made, where the time went, the instrument's certificate."""
     lines = []
     for load in (load_line(findings), load_line(findings, main_group(findings))):
-        told = Text(visible(load), style="dim")
-        if load and height(out, told, width) <= _MOST_LOAD_LINES:
-            lines.append(told)
+        text = Text(visible(load), style="dim")
+        if load and height(out, text, width) <= _MOST_LOAD_LINES:
+            lines.append(text)
             break
     if (outside := outside_load(findings.phases_s)) is not None:
         lines.append(Text(_outside_line(findings.phases_s, outside), style="dim"))
@@ -284,10 +284,10 @@ _PHASES = {
 def _outside_line(phases_s: Mapping[str, float], outside: Outside) -> str:
     """Return how long the run took, how much of it was load, and what took the most of the rest."""
     load_s = phases_s[TOTAL] - outside.seconds
-    told = f"{show_duration(phases_s[TOTAL])} in all, {show_duration(load_s)} of it under load"
+    text = f"{show_duration(phases_s[TOTAL])} in all, {show_duration(load_s)} of it under load"
     parts = [(seconds, name) for name, seconds in phases_s.items() if name in _PHASES]
     seconds, name = max(parts, default=(0.0, ""))
-    return f"{told}; {show_duration(seconds)} {_PHASES[name]}." if name and seconds >= 1 else f"{told}."
+    return f"{text}; {show_duration(seconds)} {_PHASES[name]}." if name and seconds >= 1 else f"{text}."
 
 
 def _say(out: Console, line: str, style: str = "") -> None:
@@ -342,10 +342,10 @@ def show_plan(planned: Mapping[str, Any]) -> None:
         _say(out, _places_line(group, planned["cases"]))
     for fault in planned["faults"]:
         _say(out, _fault_line(fault, planned["cases"]))
-    for told, decidable in _comparison_lines(planned["comparisons"]):
-        out.print(Text(told, style="" if decidable else "yellow"))
-    for told in planned["cautions"]:
-        out.print(Text(visible(told), style="yellow"))
+    for text, decidable in _comparison_lines(planned["comparisons"]):
+        out.print(Text(text, style="" if decidable else "yellow"))
+    for text in planned["cautions"]:
+        out.print(Text(visible(text), style="yellow"))
     for need in planned["trusted_needed"]:
         out.print(Text(f"needs --trust: {need}", style="magenta"))
 
@@ -363,12 +363,12 @@ def _comparison_lines(comparisons: Sequence[Mapping[str, Any]]) -> Iterator[tupl
     alike: dict[str, list[Mapping[str, Any]]] = {}
     for one in comparisons:
         alike.setdefault(str(one["sentence"]).removeprefix(f"{one['name']}: "), []).append(one)
-    for told, these in alike.items():
+    for text, these in alike.items():
         decidable = these[0]["state"] == "decidable"
         if len(these) < _MANY:
             yield from ((f"• {one['sentence']}", decidable) for one in these)
             continue
-        yield f"• {len(these)} comparisons, each: {told}", decidable
+        yield f"• {len(these)} comparisons, each: {text}", decidable
         yield from ((f"  {one['name']}", decidable) for one in these)
 
 
@@ -431,8 +431,8 @@ def show_rows(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         table.add_row(*row[:shown])
     out.print(table)
     if beyond := [visible(name) for name in names[shown:]]:
-        told = f"{len(beyond)} of {len(names)} columns do not fit: {', '.join(beyond)}"
-        out.print(f"{told}. Select them by name, or use --json.")
+        text = f"{len(beyond)} of {len(names)} columns do not fit: {', '.join(beyond)}"
+        out.print(f"{text}. Select them by name, or use --json.")
 
 
 def _cell(value: Any) -> str:
@@ -549,8 +549,8 @@ def _search_levels(findings: Findings, found: CapacityResult) -> Table:
     for row in rows:
         load, outcome, by, number, throughput, trials = map(visible, row.cells)
         server = visible(servers.get(row.level.case, ""))
-        told = Text(outcome, style=SEARCH_STYLES[row.level.outcome])
-        table.add_row(load, told, number, *([] if one else [by]), throughput, server, trials)
+        text = Text(outcome, style=SEARCH_STYLES[row.level.outcome])
+        table.add_row(load, text, number, *([] if one else [by]), throughput, server, trials)
     return table
 
 
@@ -581,9 +581,9 @@ def show_import(
     """Print a few lines per trial, then the findings as for any run."""
     out = console()
     for result in findings.trials:
-        told = imported.get(result.trial)
-        if told is not None:
-            _imported_trial(out, result, told)
+        imported_trial = imported.get(result.trial)
+        if imported_trial is not None:
+            _imported_trial(out, result, imported_trial)
     if len(findings.trials) > 1 and not interleaved:
         out.print(
             "The levels were not interleaved: drift is inside every difference between them.", style="yellow"
@@ -591,14 +591,14 @@ def show_import(
     show_findings(findings, files, code=code)
 
 
-def _imported_trial(out: Any, result: TrialResult, told: Imported) -> None:
+def _imported_trial(out: Any, result: TrialResult, imported: Imported) -> None:
     users = ", ".join(
-        f"{count} users of {told.groups.get(group, group)}" for group, count in told.users.items()
+        f"{count} users of {imported.groups.get(group, group)}" for group, count in imported.users.items()
     )
     out.print(
-        f"{result.trial}: {told.requests:,} requests from {told.tool} ({told.file}){': ' + users if users else ''}"
+        f"{result.trial}: {imported.requests:,} requests from {imported.tool} ({imported.file}){': ' + users if users else ''}"
     )
-    for group in told.groups or {"load": ""}:
+    for group in imported.groups or {"load": ""}:
         numbers = _shown_times(result, f"{group}.response")
         rate, success = _value_of(result, f"{group}.throughput"), _value_of(result, f"{group}.success_rate")
         head = [f"{rate:.4g}/s"] if rate is not None else []

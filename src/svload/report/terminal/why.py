@@ -14,7 +14,7 @@ from svload.model.units import show_duration
 from svload.model.visible import visible
 from svload.report.terminal.console import console
 from svload.report.terminal.live import GRADE_STYLE
-from svload.report.told.claimed import (
+from svload.report.wording.claimed import (
     claimed,
     claimed_of,
     details,
@@ -23,10 +23,17 @@ from svload.report.told.claimed import (
     pair_strangers,
     ran_first,
 )
-from svload.report.told.doubts import Doubt, asked_keys, doubting, doubts, summary
-from svload.report.told.evidence import evidence_lines, fault_lines, gave_way
-from svload.report.told.numbers import Number, Told
-from svload.report.told.spelling import GRADE_MARK, cause, count_words, grade_words, list_words, number_words
+from svload.report.wording.doubts import Doubt, asked_keys, doubting, doubts, summary
+from svload.report.wording.evidence import evidence_lines, fault_lines, gave_way
+from svload.report.wording.numbers import Number, Numbers
+from svload.report.wording.spelling import (
+    GRADE_MARK,
+    cause,
+    count_words,
+    grade_words,
+    list_words,
+    number_words,
+)
 
 _SHOWN = ("success_rate", "throughput", "response.p50", "response.p95", "response.p99", "response.p99.9")
 _GRADES = ("REFUSED", "WEAK", "VALID")
@@ -70,9 +77,9 @@ def _show_trial(out: Console, trial: TrialResult, findings: Findings | None) -> 
             _table(out, mine)
     for check in sorted(doubting(trial), key=lambda one: _GRADES.index(one.grade)):
         _check(out, check)
-    told = {check.sentence for check in verdict.checks}
+    sentences = {check.sentence for check in verdict.checks}
     for reason in verdict.reasons:
-        if reason not in told:
+        if reason not in sentences:
             _say(out, f"server: {reason}")
     _show_faults(out, trial)
     _show_evidence(out, trial.evidence)
@@ -89,8 +96,8 @@ def show_case(case: CaseResult) -> None:
     out = console()
     state = f", server {case.server}" if case.server else ""
     out.print(Text(visible(f"{case.case}: {count_words(len(case.trials), 'trial')}{state}"), style="bold"))
-    for at, told in enumerate(gave_way(case.evidence)):
-        _say(out, f"{'reached first' if not at else 'then'}: {told}", "red" if not at else "yellow")
+    for at, text in enumerate(gave_way(case.evidence)):
+        _say(out, f"{'reached first' if not at else 'then'}: {text}", "red" if not at else "yellow")
     for line in evidence_lines(case.evidence, clear=True) or ["none of its monitors knows a limit"]:
         _say(out, line)
     if case.trials:
@@ -119,13 +126,13 @@ def _numbers(trial: TrialResult, findings: Findings | None) -> list[Number]:
     that are doubtful."""
     if findings is None:
         findings = Findings(analysis_version=0, study="", question="", profile=None, complete=True, planned_trials=1, sealed_trials=1, cases=(), trials=(trial,))  # fmt: skip
-    told = Told(findings)
+    numbers = Numbers(findings)
     case = next((one for one in findings.cases if one.case == trial.case), None)
-    keys = dict.fromkeys(asked_keys(told, case) if case is not None else ())
+    keys = dict.fromkeys(asked_keys(numbers, case) if case is not None else ())
     groups = [key.removesuffix(".success_rate") for key in trial.metrics if key.endswith(".success_rate")]
     keys |= dict.fromkeys(f"{group}.{name}" for group in groups for name in _SHOWN)
     keys |= dict.fromkeys(key for key, one in trial.metrics.items() if one.belief is not None)
-    return [told.of_trial(trial, key) for key in keys if key in trial.metrics]
+    return [numbers.of_trial(trial, key) for key in keys if key in trial.metrics]
 
 
 def _value(one: Number) -> str:
@@ -137,8 +144,8 @@ def _table(out: Console, numbers: list[Number]) -> None:
     for one in numbers:
         as_measured = f"as measured {one.why_words}" if one.as_measured is not None else ""
         why = list_words([cause(check) for check in one.doubts])
-        told = "; ".join(part for part in (one.bound, why, as_measured) if part)
-        table.add_row("", Text(visible(number_words(one.key))), Text(visible(one.text)), Text(visible(told)))
+        text = "; ".join(part for part in (one.bound, why, as_measured) if part)
+        table.add_row("", Text(visible(number_words(one.key))), Text(visible(one.text)), Text(visible(text)))
     out.print(table)
 
 
@@ -194,8 +201,8 @@ def _show_doubts(out: Console, findings: Findings) -> None:
     found = doubts(findings)
     if not found:
         out.print(Text("no check found a problem in this run", style="green"))
-    elif told := summary(findings, most=4):
-        out.print(Text(visible(told), style="bold"))
+    elif text := summary(findings, most=4):
+        out.print(Text(visible(text), style="bold"))
     for one in found:
         _doubt(out, one)
     for case in findings.cases:

@@ -33,14 +33,14 @@ def so_far(lock: Lock, sealed: Sealed) -> dict[str, object]:
     what prevents one."""
     assert lock.search is not None
     now = progress_of(lock, _results(sealed))
-    said: dict[int, set[bool | None]] = {}
+    answers: dict[int, set[bool | None]] = {}
     for one in now.seen:
-        said.setdefault(one.load, set()).add(one.holds)
+        answers.setdefault(one.load, set()).add(one.holds)
     held, broke = now.sides
     limit = now.limit
     return {
         "over": lock.search.over,
-        "levels": [[load, _outcome(found)] for load, found in sorted(said.items())],
+        "levels": [[load, _outcome(found)] for load, found in sorted(answers.items())],
         "limit": None if limit is None else limit.value,
         "low": held if limit is None else limit.low,
         "high": broke if limit is None else limit.high,

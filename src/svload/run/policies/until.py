@@ -40,11 +40,11 @@ def until(lock: Lock, sealed: Sealed) -> Batch | None:
         ends, more = _ends_of_blocks(made, sealed.verdicts.sealed_s), 1
     if not _fits(lock.measure.within_s, sealed.verdicts.begun_s, ends, more):
         return None
-    told = ", ".join(
+    text = ", ".join(
         f"{name} ± {show_percent(widths[name] or 0.0, 2)}, wanted ± {show_percent(wanted[name], 2)}"
         for name in sorted(wide)
     )
-    return sealed.batch(f"block {block}: {told or 'planned'}", block_of(lock, block, made, cases))
+    return sealed.batch(f"block {block}: {text or 'planned'}", block_of(lock, block, made, cases))
 
 
 def _ends_of_blocks(made: Sequence[TrialPlan], sealed_s: Mapping[str, float]) -> list[float]:

@@ -304,20 +304,22 @@ def _wrong_json(text: str) -> str | None:
     if not text.strip():
         return None
     try:
-        said = parsed(text)
+        content = parsed(text)
     except ValueError:
         return "this is not JSON"
-    texts = isinstance(said, dict) and all(isinstance(said.get(name, ""), str) for name in ("type", "metric"))
-    if not texts or not isinstance(said.get("data"), dict | None):
+    texts = isinstance(content, dict) and all(
+        isinstance(content.get(name, ""), str) for name in ("type", "metric")
+    )
+    if not texts or not isinstance(content.get("data"), dict | None):
         return "this is not a k6 record (type, metric, data)"
-    if said.get("type") != "Point" or said.get("metric") not in _READ:
+    if content.get("type") != "Point" or content.get("metric") not in _READ:
         return None
-    data = said.get("data") or {}
+    data = content.get("data") or {}
     value, tags = data.get("value"), data.get("tags")
     if (
         isinstance(value, bool)
         or not isinstance(value, int | float)
-        or not 0 <= value <= _most(str(said["metric"]))
+        or not 0 <= value <= _most(str(content["metric"]))
     ):
         return f"value is not a valid number: “{shortened(str(value), 40)}”"
     if not isinstance(data.get("time"), str) or not _is_moment(data["time"]):

@@ -102,8 +102,8 @@ def read_history(path: Path, measure_all: bool = False) -> Made:
         for (name, method), of_name in found.items()
         if of_name[-1][2] > 0
     }
-    told = sum(float(part[-1, 2]) for part in parts.values())
-    full = not mixed and 1 < len(parts) <= MOST_STEPS and told == whole[-1][2]
+    total = sum(float(part[-1, 2]) for part in parts.values())
+    full = not mixed and 1 < len(parts) <= MOST_STEPS and total == whole[-1][2]
     return _made(np.array(whole, dtype=float), parts if full else {}, measure_all)
 
 

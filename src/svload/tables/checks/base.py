@@ -82,8 +82,8 @@ def run_time_of(table: Table) -> list[float] | None:
 
 
 def _given(table: Table, value: Number | None, dimension: str) -> list[float] | None:
-    said = given(value, dimension)
-    return None if said is None else [said] * len(table)
+    text = given(value, dimension)
+    return None if text is None else [text] * len(table)
 
 
 def given(value: Number | None, dimension: str) -> float | None:

@@ -106,12 +106,12 @@ def _means_of_survivors_of(times: States, success: States) -> TableFinding | Non
         differing.append(name)
         ratio = times.after[mine] / times.before[mine]
         if (ratio > 1) == (gained > 0):
-            told = (
+            text = (
                 f"{name}: the mean goes from {show_duration(times.before[mine] * times.scale)} to "
                 f"{show_duration(times.after[mine] * times.scale)} while success goes from {before:g} % "
                 f"to {after:g} %"
             )
-            opposite.append((abs(gained), mine, told))
+            opposite.append((abs(gained), mine, text))
     if not opposite:
         return None
     opposite.sort(reverse=True)
@@ -168,8 +168,8 @@ def means_not_named(tables: Tables) -> Iterator[TableFinding | None]:
     fitted = {table.name: state for table in pairs if (state := _state_of(table, times[0]))}
     if len(set(fitted.values())) < 2:
         return
-    told = ", ".join(f"{name} uses the means {state} the change" for name, state in fitted.items())
-    sentence = f"By recomputing, {told}; the tables do not say so."
+    text = ", ".join(f"{name} uses the means {state} the change" for name, state in fitted.items())
+    sentence = f"By recomputing, {text}; the tables do not say so."
     first = next(table for table in pairs if table.name in fitted)
     instead = "Every number names its cases and the state it was measured in."
     yield finding(first, range(len(first)), sentence, instead)

@@ -33,14 +33,14 @@ def littles_law(tables: Tables) -> Iterator[TableFinding | None]:
             continue
         yield None
         off = {row: x * (r + z) / n - 1 for row, (n, x, r, z) in loop.items()}
-        for sign, told in ((1, _LATE), (-1, _EDGE)):
+        for sign, text in ((1, _LATE), (-1, _EDGE)):
             rows = [row for row, share in off.items() if sign * share > limits.TABLE_BIAS]
             if rows:
                 worst = max(rows, key=lambda row: abs(off[row]))
                 n, x, r, z = loop[worst]
                 sentence = (
                     f"{table.row(worst, table.factors)}: X·(R + Z) is {three_figures(x * (r + z))} with {three_figures(n)} users "
-                    f"({signed_percent(off[worst])}): {told}"
+                    f"({signed_percent(off[worst])}): {text}"
                     + (f"; so in {len(rows)} rows." if len(rows) > 1 else ".")
                 )
                 yield finding(table, [worst, *(row for row in rows if row != worst)], sentence, _EXACT)
@@ -140,9 +140,9 @@ def saturated_from_the_first(tables: Tables) -> Iterator[TableFinding | None]:
         if most >= least * limits.TABLE_FLAT or users[mine[-1]] < 2 * users[mine[0]]:
             continue
         corrected = "" if table.quantity("throughput") else ", by N̄ = X·(R + Z) and without the ramp"
-        told = ", ".join(f"{rates[row]:.1f}" for row in mine)
+        text = ", ".join(f"{rates[row]:.1f}" for row in mine)
         sentence = (
-            f"Throughput is {told}/s at {', '.join(three_figures(users[row]) for row in mine)} users{corrected}: "
+            f"Throughput is {text}/s at {', '.join(three_figures(users[row]) for row in mine)} users{corrected}: "
             f"saturated from the first level, "
             f"so that N* is not bracketed and breakpoints in response follow from N "
             f"alone.{_link(table, [rates[row] for row in mine])}"
@@ -191,8 +191,8 @@ def _link(table: Table, rates: list[float]) -> str:
     near = [
         gbps for gbps in _LINKS_GBPS if all(abs(one / gbps - 1) <= limits.TABLE_NEAR_LINK for one in carried)
     ]
-    told = f" That is {min(carried):.2f} to {max(carried):.2f} Gbit/s"
-    return f"{told}: perhaps a link of {near[0]:g} Gbit/s (an inference)." if near else f"{told}."
+    text = f" That is {min(carried):.2f} to {max(carried):.2f} Gbit/s"
+    return f"{text}: perhaps a link of {near[0]:g} Gbit/s (an inference)." if near else f"{text}."
 
 
 def _loop(table: Table) -> dict[int, tuple[float, float, float, float]] | None:
@@ -225,6 +225,6 @@ def ramp_in_statistics(tables: Tables) -> Iterator[TableFinding | None]:
         }
         rows = [row for row, share in shares.items() if share > limits.TABLE_RAMP]
         if rows:
-            told = listed([f"{table.row(row, table.factors[:1])} {100 * shares[row]:.0f} %" for row in rows])
-            sentence = f"At {three_figures(spawn)} user/s the ramp fills the statistics: {told} of the measured time."
+            text = listed([f"{table.row(row, table.factors[:1])} {100 * shares[row]:.0f} %" for row in rows])
+            sentence = f"At {three_figures(spawn)} user/s the ramp fills the statistics: {text} of the measured time."
             yield finding(table, rows, sentence, "Ramps are excluded from what is measured, by definition.")

@@ -65,9 +65,9 @@ def too_few_requests(tables: Tables) -> Iterator[TableFinding | None]:
             key=lambda row: counts[row],
         )
         if rows:
-            told = listed([f"{table.row(row, table.factors)}: about {counts[row]:.0f}" for row in rows])
+            text = listed([f"{table.row(row, table.factors)}: about {counts[row]:.0f}" for row in rows])
             sentence = (
-                f"Too few requests for a steady state ({told}; {limits.TABLE_FEW_REQUESTS} are the "
+                f"Too few requests for a steady state ({text}; {limits.TABLE_FEW_REQUESTS} are the "
                 f"least for batch means)."
             )
             yield finding(
@@ -96,11 +96,11 @@ def not_bracketed(tables: Tables) -> Iterator[TableFinding | None]:
         stars = table.numbers(column)
         rows = [row for row, star in enumerate(stars) if isfinite(star) and star <= 1]
         if rows:
-            told = listed(
+            text = listed(
                 [table.row(row, [name for name in table.factors if name != column]) for row in rows]
             )
             sentence = (
-                f"N* = 1 is the lowest level of users there is ({told}): not bracketed, nothing "
+                f"N* = 1 is the lowest level of users there is ({text}): not bracketed, nothing "
                 f"below was measured."
             )
             yield finding(table, rows, sentence, "“Not bracketed” where the limit lies outside the levels.")
@@ -187,13 +187,13 @@ def mean_far_from_median(tables: Tables) -> Iterator[TableFinding | None]:
 @table_check("same-host", 90, "same_host: true, given in .about.yaml")
 def same_host(tables: Tables) -> Iterator[TableFinding | None]:
     """Generator and servers on one machine: no absolute capacity can be claimed."""
-    told = (
+    text = (
         "Generator and servers share one machine: what is measured is both, and no absolute capacity "
         "can be claimed."
     )
     for table in tables:
         if table.about.given.same_host:
-            yield finding(table, [], told, "Labelled SAME HOST; the instrument's own verdict.")
+            yield finding(table, [], text, "Labelled SAME HOST; the instrument's own verdict.")
 
 
 @table_check(
@@ -204,6 +204,6 @@ def generator_shared(tables: Tables) -> Iterator[TableFinding | None]:
     instead = "The generator's own delays and limits are judged in each trial; it writes no answer to disk."
     for table in tables:
         if shared := table.about.given.generator_shares:
-            told = f"The generator shares its machine with {shared[:200]}: "
-            told += "what is measured may be the limit of that machine, not the servers'."
-            yield finding(table, [], told, instead)
+            text = f"The generator shares its machine with {shared[:200]}: "
+            text += "what is measured may be the limit of that machine, not the servers'."
+            yield finding(table, [], text, instead)

@@ -121,9 +121,9 @@ def elasticity_out_of_range(table: Table, steps: list[Step]) -> TableFinding | N
     if not odd:
         return None
     worst = max(odd, key=lambda step: max(step.elasticity - high, low - step.elasticity))
-    told = [table.columns[worst.column][row] for row in (worst.loose, worst.tight)]
+    texts = [table.columns[worst.column][row] for row in (worst.loose, worst.tight)]
     sentence = (
-        f"{table.row(worst.tight, _others(table, worst))}: {worst.column} from {told[0]} to {told[1]} has "
+        f"{table.row(worst.tight, _others(table, worst))}: {worst.column} from {texts[0]} to {texts[1]} has "
         f"elasticity {three_figures(worst.elasticity)}, "
         f"outside [{low}, {high}]: more than the limit can explain, so its effect is Unidentified; so in "
         f"{len(odd)} steps."

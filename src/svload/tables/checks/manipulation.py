@@ -42,12 +42,12 @@ def _hits_unverified_of(times: States, pairs: list[tuple[str, str]]) -> TableFin
     ]
     if not odd:
         return None
-    told = [
+    texts = [
         f"{miss} {show_duration(times.after[low] * times.scale)} < {hit} "
         f"{show_duration(times.after[high] * times.scale)}"
         for high, low, hit, miss in odd
     ]
-    sentence = f"Misses beat hits ({listed(told)}), and no counter shows that hits hit."
+    sentence = f"Misses beat hits ({listed(texts)}), and no counter shows that hits hit."
     instead = "Manipulation checks by the server's counters: hits ≥ 99 % or ≤ 1 %, or the trial is REFUSED."
     return finding(times.table, [row for high, low, _, _ in odd for row in (low, high)], sentence, instead)
 
@@ -133,10 +133,10 @@ def unmentioned_shift(tables: Tables) -> Iterator[TableFinding | None]:
         yield None
         shifts = sorted(_shifts(table), key=lambda one: -one[0])
         if shifts:
-            ratio, column, told, rows = shifts[0]
+            ratio, column, text, rows = shifts[0]
             cells = table.columns[column]
             sentence = (
-                f"{told}: {column} is {three_figures(ratio)}-fold in the median of matched rows "
+                f"{text}: {column} is {three_figures(ratio)}-fold in the median of matched rows "
                 f"({cells[rows[0]]} against {cells[rows[1]]}), beside what the text tells."
             )
             yield finding(
@@ -171,6 +171,6 @@ def _shifts(table: Table) -> Iterator[tuple[float, str, str, list[int]]]:
                 ]
                 if len(ratios) >= limits.TABLE_LEVELS and (shift := median(ratios)) > limits.TABLE_SHIFTED:
                     name = factors[differing[0]]
-                    told = f"{name} from {one[differing[0]]} to {other[differing[0]]}"
+                    text = f"{name} from {one[differing[0]]} to {other[differing[0]]}"
                     rows = [row for value in common for row in (mine[value], theirs[value])]
-                    yield shift, column, told, rows
+                    yield shift, column, text, rows

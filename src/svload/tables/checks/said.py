@@ -74,11 +74,11 @@ def _order(quotes: Sequence[Quote], wrong: Quote, cells: Sequence[tuple[Table, i
     for quote, place in zip(quotes, cells, strict=True):
         if quote.column == wrong.column and place is not None:
             row.append((quote.value, number(place[0].columns[quote.column][place[1]])))
-    said, true = [one for one, _ in row], [one for _, one in row]
-    rises = len(said) > 2 and all(a < b for a, b in itertools.pairwise(said))
+    given, true = [one for one, _ in row], [one for _, one in row]
+    rises = len(given) > 2 and all(a < b for a, b in itertools.pairwise(given))
     if rises and any(a >= b for a, b in itertools.pairwise(true)):
         return (
-            f" The stated rise ({', '.join(map(three_figures, said))}) is not in the table "
+            f" The stated rise ({', '.join(map(three_figures, given))}) is not in the table "
             f"({', '.join(f'{one:g}' for one in true)})."
         )
     return ""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
 from svload.host.machine import linux
-from svload.host.machine.delay_line import read_told
+from svload.host.machine.delay_line import read_line_state
 from svload.host.machine.qdiscs import Qdisc, qdiscs, qdiscs_told, route_socket
 from svload.model.declared import Limit, Refusal
 from svload.watch.monitor import Monitor, Reading
@@ -91,9 +91,9 @@ class LinkMonitor(Monitor):
 def _delayed(link: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
     if link.get("delay_line") is None:
         return
-    told = read_told(link["delay_line"])
-    yield "delayed_packets_total", told.packets
-    yield "delay_late_seconds_total", told.late_ns / 1e9
-    yield "delay_latest_seconds", told.late_most_ns / 1e9
-    yield "delay_cpu_seconds_total", told.cpu_ns / 1e9
-    yield "delay_drops_total", told.dropped
+    line = read_line_state(link["delay_line"])
+    yield "delayed_packets_total", line.packets
+    yield "delay_late_seconds_total", line.late_ns / 1e9
+    yield "delay_latest_seconds", line.late_most_ns / 1e9
+    yield "delay_cpu_seconds_total", line.cpu_ns / 1e9
+    yield "delay_drops_total", line.dropped

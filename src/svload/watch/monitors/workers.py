@@ -51,8 +51,10 @@ class WorkersMonitor(Monitor):
 
     def __init__(self, service: str, facts: dict[str, Any]) -> None:
         super().__init__(service, facts)
-        told = (facts.get("admin") or {}).get("workers")
-        self._port, self._most = (int(told["port"]), float(told["connections"])) if told else (0, 0.0)
+        workers = (facts.get("admin") or {}).get("workers")
+        self._port, self._most = (
+            (int(workers["port"]), float(workers["connections"])) if workers else (0, 0.0)
+        )
 
     @classmethod
     def reads(cls, facts: dict[str, Any] | None) -> bool:

@@ -9,8 +9,8 @@ from typing import Literal
 
 from svload.model.capacity import CapacityLevel, CapacityResult, GainStep, noun_of
 from svload.model.results import Findings
-from svload.report.told.criteria import criterion_words, threshold_key
-from svload.report.told.spelling import count_words, dimension_of, show_value
+from svload.report.wording.criteria import criterion_words, threshold_key
+from svload.report.wording.spelling import count_words, dimension_of, show_value
 
 MARKS = {"holds": "✓", "breaks": "✗", "mixed": "~", "no number": "?"}
 """The mark for the result of a load's trials, the same wherever a search is shown."""

@@ -241,9 +241,11 @@ def load_line(findings: Findings, alone: str = "") -> str:
     if not findings.load:
         return ""
     which = f"This run (profile {findings.profile})" if findings.profile else "This run"
-    told = {alone: findings.load[alone]} if alone in findings.load else findings.load
-    more = f"; {len(findings.load) - len(told)} more in the report" if len(told) < len(findings.load) else ""
-    return f"{which}: " + "; ".join(f"{name} – {words}" for name, words in told.items()) + f"{more}."
+    loads = {alone: findings.load[alone]} if alone in findings.load else findings.load
+    more = (
+        f"; {len(findings.load) - len(loads)} more in the report" if len(loads) < len(findings.load) else ""
+    )
+    return f"{which}: " + "; ".join(f"{name} – {words}" for name, words in loads.items()) + f"{more}."
 
 
 def list_words(words: Sequence[str], most: int = 6) -> str:
@@ -273,13 +275,13 @@ def change_interval(ratio: Estimate, dimension: Dimension) -> str:
     one."""
     if ratio.value is None or ratio.low is None or ratio.high is None:
         return ""
-    said = _Change.of(ratio.value, dimension)
-    if ratio.high - 1 > MOST_PERCENT and not said.times:
+    change = _Change.of(ratio.value, dimension)
+    if ratio.high - 1 > MOST_PERCENT and not change.times:
         return f"{_plain(ratio.low)} to {_plain(ratio.high)} times"
-    low, high = (_Change.of(bound, dimension, said.times) for bound in (ratio.low, ratio.high))
-    if low.words == high.words == said.words:
+    low, high = (_Change.of(bound, dimension, change.times) for bound in (ratio.low, ratio.high))
+    if low.words == high.words == change.words:
         first, last = sorted((low, high), key=lambda one: one.number)
-        return f"{first.text} to {last.text}{said.unit}"
+        return f"{first.text} to {last.text}{change.unit}"
     return f"{_signed(ratio.low)} to {_signed(ratio.high)} %"
 
 

@@ -10,12 +10,12 @@ from typing import get_args
 
 from svload.model.failures import Failures
 from svload.model.results import Findings, Grade
-from svload.report.told.claimed import Claimed, claimed
-from svload.report.told.criteria import failed, kept_lines, not_judged
-from svload.report.told.doubts import COMMAND, MOST_SHOWN, asked_words, doubts, no_times_line, summary
-from svload.report.told.numbers import Told
-from svload.report.told.search_rows import GATE_MARKS
-from svload.report.told.spelling import (
+from svload.report.wording.claimed import Claimed, claimed
+from svload.report.wording.criteria import failed, kept_lines, not_judged
+from svload.report.wording.doubts import COMMAND, MOST_SHOWN, asked_words, doubts, no_times_line, summary
+from svload.report.wording.numbers import Numbers
+from svload.report.wording.search_rows import GATE_MARKS
+from svload.report.wording.spelling import (
     anew_words,
     cause,
     count_words,
@@ -154,15 +154,15 @@ def _unsaid(findings: Findings) -> list[Sentence]:
     """Return the doubts (one line with a reason per check), other failures, undecided criteria, and what was
     not run."""
     lines = []
-    told = summary(findings)
+    text = summary(findings)
     found = doubts(findings)
-    if told or found:
+    if text or found:
         reasons = [one.text for one in found[:MOST_SHOWN]]
         if len(found) > MOST_SHOWN:
             reasons.append(f"{count_words(len(found) - MOST_SHOWN, 'more reason')}: {COMMAND}")
         asked = f"the numbers that the study asks for ({asked_words(findings)}) are reliable"
         no_times = "No response time and no rate can be used" if no_times_line(findings) else ""
-        head = told or (
+        head = text or (
             f"{no_times}; {asked}" if no_times else f"{asked.capitalize()}; other numbers are rough (~)"
         )
         lines.append(Sentence(f"{head}.", "doubted", (), tuple(reasons), "~"))
@@ -182,10 +182,12 @@ def _of_search(findings: Findings) -> list[Sentence]:
     mark = "●" if found.state == "found" else "○"
     of = [finding for finding in findings.findings if finding.kind == "capacity"]
     evidence, certainty = (of[0].evidence, of[0].certainty) if of else ((), found.state)
-    told = [Sentence(found.sentence, certainty, evidence, mark=mark)]
+    sentences = [Sentence(found.sentence, certainty, evidence, mark=mark)]
     if found.gate is not None:
-        told.append(Sentence(found.gate.sentence, found.gate.outcome, mark=GATE_MARKS[found.gate.outcome]))
-    return told
+        sentences.append(
+            Sentence(found.gate.sentence, found.gate.outcome, mark=GATE_MARKS[found.gate.outcome])
+        )
+    return sentences
 
 
 def _not_run(findings: Findings) -> list[Sentence]:
@@ -242,8 +244,8 @@ def why_nothing(findings: Findings) -> str | None:
     else:
         head = f"{'every' if len(refused) > 1 else 'its only'} trial is broken (REFUSED)"
     most = [one for one in doubts(findings, refused) if one.grade == "REFUSED"][:3]
-    told = [f"In {count_words(len(one.trials), 'trial')} {cause(one.check)}: {one.example}" for one in most]
-    return f"{head}. {' '.join(told)}".rstrip(". ") if told else head
+    texts = [f"In {count_words(len(one.trials), 'trial')} {cause(one.check)}: {one.example}" for one in most]
+    return f"{head}. {' '.join(texts)}".rstrip(". ") if texts else head
 
 
 def nothing_line(found: Answer) -> str:
@@ -283,13 +285,13 @@ def headline(findings: Findings) -> str:
     if no_times:
         held = kept_lines(findings)
         return f"{no_times} {held[1]}." if held else no_times
-    told = Told(findings)
+    numbers = Numbers(findings)
     for case in findings.cases:
-        median = told.of_case(case, f"{told.group}.response.p50")
+        median = numbers.of_case(case, f"{numbers.group}.response.p50")
         if median.value is not None and not median.refused:
             interval = "95 % interval" if median.interval else "no interval from so few runs"
             n = count_words(median.believed, "trial")
-            return f"{told.group}: the median response in {case.case} is {median.whole} ({interval}, {n})."
+            return f"{numbers.group}: the median response in {case.case} is {median.whole} ({interval}, {n})."
     return f"{count_words(findings.sealed_trials, 'trial')} sealed, but no usable response time (the report says why)."
 
 
@@ -396,9 +398,9 @@ def faster_sentence(findings: Findings) -> str:
     if nothing or not found:
         return nothing
     decided = any(one.outcome in ("decided", "no difference") for one in found)
-    said = list_words([f"{_name(one)} {_clause(one, decided)}" for one in found])
+    text = list_words([f"{_name(one)} {_clause(one, decided)}" for one in found])
     success = _success(found[0])
-    return f"{_head(found)}: {said}, as these servers ran today.{f' {success}' if success else ''}"
+    return f"{_head(found)}: {text}, as these servers ran today.{f' {success}' if success else ''}"
 
 
 def _head(found: list[Claimed]) -> str:

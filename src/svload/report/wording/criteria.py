@@ -11,8 +11,8 @@ from statistics import median
 from svload.model.metrics import Source, parse_criterion, split_level
 from svload.model.results import CaseResult, Findings, StageResult, ThresholdResult
 from svload.model.units import Dimension
-from svload.report.told.numbers import Told
-from svload.report.told.spelling import (
+from svload.report.wording.numbers import Numbers
+from svload.report.wording.spelling import (
     count_words,
     dimension_of,
     full_metric,
@@ -48,7 +48,7 @@ class Judged:
     where: str
     measured: str
     cases: tuple[str, ...]
-    told: str = ""
+    alone: str = ""
     """analysis's own sentence, if the criterion is open in only one case"""
 
     @property
@@ -60,8 +60,8 @@ class Judged:
     def text(self) -> str:
         """`probe.success_rate ≥ 99 %: holds in all 10 cases with load: without (100 % in each)`; if it is
         open in a single case, analysis's own sentence."""
-        if self.told:
-            return f"{self.that} {self.told.rstrip('.')} ({self.where})"
+        if self.alone:
+            return f"{self.that} {self.alone.rstrip('.')} ({self.where})"
         return f"{self.that}: {_VERBS[self.outcome]} in {self.where}" + (
             f" ({self.measured})" if self.measured else ""
         )
@@ -100,7 +100,7 @@ def not_judged(findings: Findings) -> list[Judged]:
 
 
 def _judged(findings: Findings, outcomes: Sequence[str]) -> list[Judged]:
-    told = Told(findings)
+    numbers = Numbers(findings)
     by_text: dict[str, list[ThresholdResult]] = {}
     for one in findings.thresholds:
         if one.outcome in outcomes:
@@ -110,7 +110,7 @@ def _judged(findings: Findings, outcomes: Sequence[str]) -> list[Judged]:
             criterion_words(that),
             same[0].outcome,
             _where(findings, [one.case for one in same]),
-            _range(told, that, same),
+            _range(numbers, that, same),
             tuple(one.case for one in same),
             same[0].told if len(same) == 1 and outcomes == OPEN else "",
         )
@@ -134,23 +134,23 @@ def threshold_key(findings: Findings, that: str) -> str:
         return ""
 
 
-def measured_words(told: Told, one: ThresholdResult) -> str:
+def measured_words(numbers: Numbers, one: ThresholdResult) -> str:
     """Return the case's value: `31.2 %`, `refused`, `182 ms, OVERLOADED`."""
-    key = threshold_key(told.findings, one.that)
-    case = next((case for case in told.findings.cases if case.case == one.case), None)
+    key = threshold_key(numbers.findings, one.that)
+    case = next((case for case in numbers.findings.cases if case.case == one.case), None)
     if one.measured is not None:
         words = show_value(one.measured, dimension_of(key))
     else:
         of_all = case is not None and key and not split_level(one.that)[1]
-        words = told.of_case(case, key).text if case is not None and of_all else "–"
+        words = numbers.of_case(case, key).text if case is not None and of_all else "–"
     return f"{words}{_OVERLOADED}" if one.overloaded else words
 
 
-def _range(told: Told, that: str, same: Sequence[ThresholdResult]) -> str:
+def _range(numbers: Numbers, that: str, same: Sequence[ThresholdResult]) -> str:
     values = [one.measured for one in same if one.measured is not None]
     if not values:
-        return measured_words(told, same[0])
-    dimension = dimension_of(threshold_key(told.findings, that))
+        return measured_words(numbers, same[0])
+    dimension = dimension_of(threshold_key(numbers.findings, that))
     low, high = (show_value(bound, dimension) for bound in (min(values), max(values)))
     more = _OVERLOADED if any(one.overloaded for one in same) else ""
     if low == high:

@@ -12,7 +12,7 @@ from math import expm1
 from svload.analysis.limits import LEANING
 from svload.model.results import Claim, Estimate, Findings, LostPair, PairRatio
 from svload.model.units import Dimension, show_percent
-from svload.report.told.spelling import (
+from svload.report.wording.spelling import (
     anew_words,
     cause,
     change_interval,
@@ -146,10 +146,10 @@ class Claimed:
         """Direction and size with the interval, and the outcome, in 25 words at most."""
         _, name, stat = split_metric(self.key)
         for subject in (metric_words(self.key), metric_words(f"{name}.{stat}".rstrip("."))):
-            told = self._sentence(subject)
-            if len(told.split()) <= LONGEST_WORDS:
-                return told
-        return " ".join(told.split()[: LONGEST_WORDS - 1]) + " …"
+            text = self._sentence(subject)
+            if len(text.split()) <= LONGEST_WORDS:
+                return text
+        return " ".join(text.split()[: LONGEST_WORDS - 1]) + " …"
 
     def _sentence(self, subject: str) -> str:
         claim = self.claim
@@ -211,8 +211,8 @@ class Claimed:
             return ""
         limit = _LIMIT.search(gate.text)
         of_time = gate.why and limit and not gate.why.startswith("success")
-        told = f"{gate.why}, limit {limit[0]}" if of_time and limit else gate.why or gate.text
-        return f"GATE FAILED: {told}" if told else "GATE FAILED"
+        text = f"{gate.why}, limit {limit[0]}" if of_time and limit else gate.why or gate.text
+        return f"GATE FAILED: {text}" if text else "GATE FAILED"
 
     @property
     def gate(self) -> str:
@@ -304,19 +304,19 @@ def _intervals(one: Claimed) -> str:
 def _p(claim: Claim) -> str:
     if claim.p is None:
         return ""
-    told = f"{claim.p:.2g}"
+    text = f"{claim.p:.2g}"
     if claim.p_adjusted is not None:
-        told += f", {claim.p_adjusted:.2g} after Holm's correction over the study's comparisons"
+        text += f", {claim.p_adjusted:.2g} after Holm's correction over the study's comparisons"
     if claim.p_sign_flip is not None:
-        told += f"; {claim.p_sign_flip:.2g} by sign flips of single pairs"
-    return told
+        text += f"; {claim.p_sign_flip:.2g} by sign flips of single pairs"
+    return text
 
 
 def _rests_on(claim: Claim) -> str:
     believed, made = claim.believed_of
     units = count_words(claim.blocks, claim.unit)
-    told = f"{believed} of {count_words(made, 'pair')}, in {units}" if made else units
-    return told
+    text = f"{believed} of {count_words(made, 'pair')}, in {units}" if made else units
+    return text
 
 
 def _turns(claim: Claim) -> str:
@@ -371,15 +371,15 @@ def _strangers(claim: Claim) -> str:
     if not found.readable:
         return "the server's machine could not be read: all pairs have equal weight"
     before, after = (show_percent(share, 2) for share in found.sides)
-    told = f"{show_percent(found.mean, 2)} of the machine, {show_percent(found.most, 2)} at most ({before} during {claim.baseline}, {after} during {claim.treatment})"
+    text = f"{show_percent(found.mean, 2)} of the machine, {show_percent(found.most, 2)} at most ({before} during {claim.baseline}, {after} during {claim.treatment})"
     pairs = len(claim.evidence)
     if claim.turns is not None:
-        return f"{told}; both sides met them alike"
+        return f"{text}; both sides met them alike"
     if found.lean_p < LEANING:
-        return f"{told}; more during one side (p {found.lean_p:.2g}), so all pairs have equal weight"
+        return f"{text}; more during one side (p {found.lean_p:.2g}), so all pairs have equal weight"
     if found.calm_pairs < 1:
-        return f"{told}; {count_words(pairs, 'pair')} together weigh less than one undisturbed pair"
-    return f"{told}; {count_words(pairs, 'pair')} weigh as much as {found.calm_pairs:.2g} undisturbed ones"
+        return f"{text}; {count_words(pairs, 'pair')} together weigh less than one undisturbed pair"
+    return f"{text}; {count_words(pairs, 'pair')} weigh as much as {found.calm_pairs:.2g} undisturbed ones"
 
 
 def _alike(one: Claimed) -> str:
@@ -403,12 +403,12 @@ def _cannot_rule_out(claim: Claim) -> str:
 
 def rules_out(claim: Claim) -> str:
     """Return what so few replicates cannot rule out, with the worst trial and the scatter of both sides."""
-    told = f"{claim.blocks} replicates rule out slow runs that are more frequent than {100 * (1 - 0.05 ** (1 / claim.blocks)):.0f} %"
+    text = f"{claim.blocks} replicates rule out slow runs that are more frequent than {100 * (1 - 0.05 ** (1 / claim.blocks)):.0f} %"
     if claim.spread is None:
-        return told
+        return text
     before, after = claim.spread
     return (
-        f"{told}; the worst trial was {before.worst:.3g} × its side's mean with {claim.baseline}, {after.worst:.3g} × with "
+        f"{text}; the worst trial was {before.worst:.3g} × its side's mean with {claim.baseline}, {after.worst:.3g} × with "
         f"{claim.treatment} (scatter {100 * before.sd:.2g} and {100 * after.sd:.2g} %)"
     )
 
@@ -418,8 +418,8 @@ def _carry_over(one: Claimed) -> str:
     if found is None:
         return ""
     ratio = one.claim.ratio.model_copy(update={"low": found.low, "high": found.high})
-    told = f"{change_words(found.ratio, one.dimension)} ({change_interval(ratio, one.dimension)}) when corrected for which side ran just before"
-    return f"{told}: that changes the outcome, so nothing is claimed" if found.differs else told
+    text = f"{change_words(found.ratio, one.dimension)} ({change_interval(ratio, one.dimension)}) when corrected for which side ran just before"
+    return f"{text}: that changes the outcome, so nothing is claimed" if found.differs else text
 
 
 def _apart(findings: Findings, one: Claimed) -> str:

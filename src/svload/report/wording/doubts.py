@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from svload.model.metrics import is_timing
 from svload.model.results import CaseResult, CheckResult, Findings, Grade, TrialResult
-from svload.report.told.numbers import Number, Told
-from svload.report.told.spelling import (
+from svload.report.wording.numbers import Number, Numbers
+from svload.report.wording.spelling import (
     GRADE_MARK,
     cause,
     count_words,
@@ -58,8 +58,8 @@ class Doubt:
     @property
     def number_words(self) -> str:
         """`probe p99, probe p95 (6)`: the number of trials is given if it is not all of them."""
-        told = [name + ("" if count == len(self.trials) else f" ({count})") for name, count in self.numbers]
-        return list_words(told, _MOST_NUMBERS)
+        texts = [name + ("" if count == len(self.trials) else f" ({count})") for name, count in self.numbers]
+        return list_words(texts, _MOST_NUMBERS)
 
     @property
     def who_words(self) -> str:
@@ -70,15 +70,15 @@ class Doubt:
     def text(self) -> str:
         """`~ the machine stood still for moments, in 9 of 77 trials: probe p99, off by up to 30 %; by stress-ng (joe). →
         Keep the machine quiet.`"""
-        told = f"{self.mark} {cause(self.check)}, in {len(self.trials)} of {count_words(self.of, 'trial')}"
+        line = f"{self.mark} {cause(self.check)}, in {len(self.trials)} of {count_words(self.of, 'trial')}"
         if self.numbers:
             off = f", off by up to {percent_words(self.off)}" if self.off else ""
-            told += f": {self.number_words}{off}"
+            line += f": {self.number_words}{off}"
         else:
-            told += f": {self.example.rstrip('.')}"
+            line += f": {self.example.rstrip('.')}"
         if self.who:
-            told += f"; by {self.who_words}"
-        return told + "." + (f" → {self.remedy}" if self.remedy else "")
+            line += f"; by {self.who_words}"
+        return line + "." + (f" → {self.remedy}" if self.remedy else "")
 
 
 def doubts(findings: Findings, trials: Iterable[TrialResult] | None = None) -> list[Doubt]:
@@ -137,27 +137,27 @@ class Asked:
     of: int
 
 
-def asked_keys(told: Told, case: CaseResult) -> tuple[str, ...]:
+def asked_keys(numbers: Numbers, case: CaseResult) -> tuple[str, ...]:
     """Return the numbers that give a case its grade; the main group's median, throughput and success if the
     study asks for none."""
     if case.asked:
         return case.asked
-    return tuple(f"{told.group}.{name}" for name in ("response.p50", "throughput", "success_rate"))
+    return tuple(f"{numbers.group}.{name}" for name in ("response.p50", "throughput", "success_rate"))
 
 
-def asked(told: Told) -> list[Asked]:
+def asked(numbers: Numbers) -> list[Asked]:
     """Return every number that the study asks for and that is doubtful in some trial, most often REFUSED
     first."""
     refused: dict[str, list[str]] = {}
     weak: dict[str, list[str]] = {}
     of: Counter[str] = Counter()
-    for case in told.findings.cases:
-        for trial in told.trials(case):
-            for key in asked_keys(told, case):
+    for case in numbers.findings.cases:
+        for trial in numbers.trials(case):
+            for key in asked_keys(numbers, case):
                 if key not in trial.metrics:
                     continue
                 of[key] += 1
-                grade = told.of_trial(trial, key).grade
+                grade = numbers.of_trial(trial, key).grade
                 if grade != "VALID":
                     (refused if grade == "REFUSED" else weak).setdefault(key, []).append(trial.trial)
     found = [
@@ -174,14 +174,14 @@ def summary(findings: Findings, most: int = 2) -> str:
     """Return what is wrong with the numbers that the study asks for, and why: `Not usable: p99 in 14 of 77
     trials (the factor did not act). Rough: p50 in 30 of 77 trials (other programs used the machine, most of
     all java)`; "" if nothing."""
-    told = Told(findings)
-    found, checks = asked(told), doubts(findings)
+    numbers = Numbers(findings)
+    found, checks = asked(numbers), doubts(findings)
     parts = []
     for grade in _GRADES:
         by_trials: dict[tuple[str, ...], list[str]] = {}
         for one in found:
             if mine := one.refused if grade == "REFUSED" else one.weak:
-                by_trials.setdefault(mine, []).append(_of_main(one.key, told.group))
+                by_trials.setdefault(mine, []).append(_of_main(one.key, numbers.group))
         if not by_trials:
             continue
         names = [f"{', '.join(keys)} in {len(mine)}" for mine, keys in list(by_trials.items())[:most]]
@@ -203,9 +203,9 @@ def _cause(one: Doubt) -> str:
 
 def asked_words(findings: Findings) -> str:
     """Return the numbers that the study asks for: `p50, backend.requests and cache.hit_ratio`."""
-    told = Told(findings)
-    keys = dict.fromkeys(key for case in findings.cases if case.trials for key in asked_keys(told, case))
-    return list_words([_of_main(key, told.group) for key in keys], 4)
+    numbers = Numbers(findings)
+    keys = dict.fromkeys(key for case in findings.cases if case.trials for key in asked_keys(numbers, case))
+    return list_words([_of_main(key, numbers.group) for key in keys], 4)
 
 
 def _of_main(key: str, group: str) -> str:
@@ -240,7 +240,7 @@ def no_times_line(findings: Findings) -> str:
 
 def _times_of(findings: Findings) -> Iterator[Number]:
     """Yield every case's response times and rates, and the other times that the study asks for."""
-    told, groups = Told(findings), set(traffic_owners(findings))
+    numbers, groups = Numbers(findings), set(traffic_owners(findings))
     for case in findings.cases:
         if case.excluded is not None:
             continue
@@ -249,7 +249,7 @@ def _times_of(findings: Findings) -> Iterator[Number]:
             if (owner in groups and name.partition("(")[0] in _TIMES) or (
                 key in case.asked and is_timing(key)
             ):
-                yield told.of_case(case, key)
+                yield numbers.of_case(case, key)
 
 
 def _is_usable(one: Number) -> bool:

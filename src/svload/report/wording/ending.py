@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from svload.model.errors import ExitCode
 from svload.model.results import Claim, Findings, TrialResult
-from svload.report.told.criteria import OPEN, UNDECIDED
-from svload.report.told.doubts import doubting, no_times_line
-from svload.report.told.search_rows import search_outcome
-from svload.report.told.spelling import count_words, list_words
+from svload.report.wording.criteria import OPEN, UNDECIDED
+from svload.report.wording.doubts import doubting, no_times_line
+from svload.report.wording.search_rows import search_outcome
+from svload.report.wording.spelling import count_words, list_words
 
 _OTHER_CODES = {
     ExitCode.USAGE: "the study, the command or a target was refused",
@@ -60,13 +60,13 @@ def exit_line(findings: Findings, code: ExitCode) -> str:
     found = ending(findings)
     if code in _OTHER_CODES:
         return f"exit {int(code)}: {_OTHER_CODES[code]}"
-    told = [list_words(list(clauses)) for clauses in (found.failed, found.open) if clauses]
+    texts = [list_words(list(clauses)) for clauses in (found.failed, found.open) if clauses]
     if code is ExitCode.REFUSED:
-        return f"exit {int(code)}: could not decide: {'; '.join(told) or 'no answer'}"
+        return f"exit {int(code)}: could not decide: {'; '.join(texts) or 'no answer'}"
     if code is not ExitCode.DONE:
-        return f"exit {int(code)}: {'; '.join(told)}" if told else f"exit {int(code)}"
-    if told:
-        return f"exit 0: the run is complete, but {'; '.join(told)}"
+        return f"exit {int(code)}: {'; '.join(texts)}" if texts else f"exit {int(code)}"
+    if texts:
+        return f"exit 0: the run is complete, but {'; '.join(texts)}"
     kept = [
         count_words(count, what, what + "s") + (" holds" if count == 1 else " hold")
         for what, outcomes in _outcomes(findings).items()
@@ -76,8 +76,8 @@ def exit_line(findings: Findings, code: ExitCode) -> str:
         return f"exit 0: {list_words(['the search found its answer', *kept])}"
     undecided = sum(one.outcome in UNDECIDED for one in findings.claims)
     of = f"{undecided} of {count_words(len(findings.claims), 'comparison')} {'is' if undecided == 1 else 'are'} undecided"
-    said = list_words(kept) or "the study has no threshold and no gate"
-    return f"exit 0: {said}" + (f"; {of}" if undecided else "")
+    text = list_words(kept) or "the study has no threshold and no gate"
+    return f"exit 0: {text}" + (f"; {of}" if undecided else "")
 
 
 _KINDS = {"failed": "failed", "passed": "kept"} | dict.fromkeys(OPEN, "open")

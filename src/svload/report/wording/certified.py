@@ -33,12 +33,12 @@ def instrument_line(certificate: InstrumentCertificate | None) -> str:
     """Return the same in one line, for tables of facts."""
     if certificate is None:
         return NO_INSTRUMENT
-    told = "; ".join(
+    text = "; ".join(
         f"{show_duration(level.service_ns / 1e9)}: {_signed(level.bias_p50_ns)} at p50, "
         f"{_signed(level.bias_p99_ns)} at p99"
         for level in certificate.levels
     )
-    return f"{_day(certificate.made_wall)}, seen less done at a service time of {told}"
+    return f"{_day(certificate.made_wall)}, seen less done at a service time of {text}"
 
 
 def percent_of_log(log_ratio: float) -> str:

@@ -10,7 +10,7 @@ from svload.analysis.laws.levels import Bounds
 from svload.analysis.laws.throughput import Scalability
 from svload.model.load_curve import DemandFound, LimitName, LoadCurve, LoadLimit
 from svload.model.units import Dimension
-from svload.report.told.spelling import show_value
+from svload.report.wording.spelling import show_value
 
 _AXES: dict[str, tuple[str, Dimension]] = {
     "users": ("users", "count"),
@@ -42,7 +42,7 @@ class LimitRow:
     name: str
     meaning: str
     shown: str
-    told: str
+    state: str
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def limit_dimension(name: LimitName) -> Dimension:
 
 def limit_rows(curve: LoadCurve) -> list[LimitRow]:
     """Return every limit; those without a number have the reason."""
-    return [LimitRow(one.name, LIMIT_WORDS[one.name], _shown(one), _told(one)) for one in curve.limits]
+    return [LimitRow(one.name, LIMIT_WORDS[one.name], _shown(one), _state(one)) for one in curve.limits]
 
 
 def _shown(limit: LoadLimit) -> str:
@@ -84,9 +84,9 @@ def _shown(limit: LoadLimit) -> str:
     return f"{show_value(limit.value, dimension)} [{low}, {high}]"
 
 
-def _told(limit: LoadLimit) -> str:
-    told = limit.reason if limit.value is None else _STATES[limit.state]
-    return f"{told}; {limit.reason}" if limit.value is not None and limit.reason else told
+def _state(limit: LoadLimit) -> str:
+    text = limit.reason if limit.value is None else _STATES[limit.state]
+    return f"{text}; {limit.reason}" if limit.value is not None and limit.reason else text
 
 
 def demand_rows(curve: LoadCurve) -> list[tuple[DemandFound, str, str]]:
@@ -142,7 +142,7 @@ def drawn_limits(curve: LoadCurve) -> list[LoadLimit]:
     return [one for one in curve.limits if one.value is not None and 0 < one.value <= 1.25 * last]
 
 
-def told_curves(curves: Sequence[LoadCurve]) -> list[LoadCurve]:
+def drawable_curves(curves: Sequence[LoadCurve]) -> list[LoadCurve]:
     """Return the curves that can be drawn: those with two levels or more."""
     return [curve for curve in curves if len(curve.points) > 1]
 

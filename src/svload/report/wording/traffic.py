@@ -44,8 +44,8 @@ def describe_load(group: Group) -> str:
     words += _body(group)
     words.append(_CONNECTIONS[group.connection])
     words += _http2(group)
-    told = (one.words(getattr(group, one.name)) for one in group_options())
-    words += [text for text in told if text]
+    texts = (one.words(getattr(group, one.name)) for one in group_options())
+    words += [text for text in texts if text]
     if group.client == "curl":
         words.append("curl-like client")
     return ", ".join(words)
@@ -74,12 +74,12 @@ def describe_run(configs: Sequence[CaseConfig]) -> dict[str, str]:
     loads: dict[str, Counter[str]] = {}
     for config in configs:
         for group in config.groups:
-            told = f"{group.executor.model}: {describe_load(group)}"
-            loads.setdefault(group.name, Counter())[told] += 1
+            text = f"{group.executor.model}: {describe_load(group)}"
+            loads.setdefault(group.name, Counter())[text] += 1
         for objects in config.objects:
-            told = f"{objects.count:,} of {_size_words(objects.size)}"
-            loads.setdefault(f"objects in {objects.service}", Counter())[told] += 1
-    return {name: _over_cases(told, len(configs)) for name, told in loads.items()}
+            text = f"{objects.count:,} of {_size_words(objects.size)}"
+            loads.setdefault(f"objects in {objects.service}", Counter())[text] += 1
+    return {name: _over_cases(text, len(configs)) for name, text in loads.items()}
 
 
 def describe_imported(imported: Sequence[Imported]) -> dict[str, str]:
@@ -101,13 +101,13 @@ def describe_imported(imported: Sequence[Imported]) -> dict[str, str]:
     return found
 
 
-def _over_cases(told: Counter[str], cases: int) -> str:
+def _over_cases(counts: Counter[str], cases: int) -> str:
     """Return the loads of a group, each with the number of cases that have it."""
-    if len(told) > MOST_LOADS:
-        first, *_, last = told
-        return f"{len(told)} loads, from {first} to {last}"
+    if len(counts) > MOST_LOADS:
+        first, *_, last = counts
+        return f"{len(counts)} loads, from {first} to {last}"
     return "; ".join(
-        text + ("" if count == cases else f", in {count} of {cases} cases") for text, count in told.items()
+        text + ("" if count == cases else f", in {count} of {cases} cases") for text, count in counts.items()
     )
 
 
@@ -131,13 +131,13 @@ def describe_requests(group: Group) -> str:
     """Return `GET, time-out 2 s, status == 200`; for a scenario, each step by its name."""
     if not group.scenarios:
         return describe_request(group.request)
-    told = []
+    texts = []
     for scenario in group.scenarios:
         weight = f"{scenario.weight} × " if len(group.scenarios) > 1 else ""
-        told.append(
+        texts.append(
             weight + " → ".join(f"{step.name} ({describe_request(step.request)})" for step in scenario.steps)
         )
-    return "; ".join(told)
+    return "; ".join(texts)
 
 
 def describe_request(request: Request) -> str:
@@ -149,8 +149,8 @@ def describe_request(request: Request) -> str:
 def _http2(group: Group) -> list[str]:
     if not group.http2:
         return []
-    told = "HTTP/2 where the server takes it" if group.http2 == "preferred" else "HTTP/2"
-    return [f"{told}, {group.streams} streams a connection" if group.streams > 1 else told]
+    text = "HTTP/2 where the server takes it" if group.http2 == "preferred" else "HTTP/2"
+    return [f"{text}, {group.streams} streams a connection" if group.streams > 1 else text]
 
 
 def _executor(executor: Executor) -> str:
@@ -172,8 +172,8 @@ def _executor(executor: Executor) -> str:
 
 def _stages(stages: Sequence[Stage], unit: str) -> str:
     """Return ` → 100 in 30 s → 0 in 10 s`."""
-    told = [f" → {stage.target:g}{unit} in {show_duration(stage.duration_ns / 1e9)}" for stage in stages]
-    return "".join(told) if len(told) <= MOST_STAGES else f"{told[0]} → …{told[-1]}"
+    texts = [f" → {stage.target:g}{unit} in {show_duration(stage.duration_ns / 1e9)}" for stage in stages]
+    return "".join(texts) if len(texts) <= MOST_STAGES else f"{texts[0]} → …{texts[-1]}"
 
 
 def _body(group: Group) -> list[str]:

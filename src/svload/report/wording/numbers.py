@@ -13,7 +13,7 @@ from functools import cached_property
 
 from svload.model.results import CaseResult, Estimate, Findings, Grade, TrialResult, Why
 from svload.model.units import Dimension, rounded
-from svload.report.told.spelling import (
+from svload.report.wording.spelling import (
     FEW_MARK,
     GRADE_MARK,
     MOST_PERCENT,
@@ -171,19 +171,19 @@ class Number:
     @property
     def why_words(self) -> str:
         """Why it is null, marked or bounded, in one line; "" if there is nothing to report."""
-        told = [self.note] if self.note else []
+        texts = [self.note] if self.note else []
         if self.value is None and self.why == "refused":
-            told = [f"{self.made - self.believed} of {self.made} trials are broken"]
+            texts = [f"{self.made - self.believed} of {self.made} trials are broken"]
         if self.grade != "VALID":
             why = f": {list_words([cause(check) for check in self.doubts])}" if self.doubts else ""
-            told.append(f"{_GRADE_WORDS[self.grade]}{why}")
+            texts.append(f"{_GRADE_WORDS[self.grade]}{why}")
         if self.bound:
-            told.append(f"true value: {self.bound}")
+            texts.append(f"true value: {self.bound}")
         if self.few and self.value is not None and not self.need:
-            told.append("based on few requests")
+            texts.append("based on few requests")
         if self.as_measured is not None:
-            told.append(f"measured: {show_value(self.as_measured, self.dimension)}")
-        return "; ".join(told)
+            texts.append(f"measured: {show_value(self.as_measured, self.dimension)}")
+        return "; ".join(texts)
 
 
 _ALL_OF_IT = 0.995
@@ -232,7 +232,7 @@ def number_of(key: str, estimate: Estimate | None, believed: int = 1, made: int 
     )
 
 
-class Told:
+class Numbers:
     """The numbers of a run's findings as rows, made once and shared by all outputs."""
 
     def __init__(self, findings: Findings) -> None:
@@ -281,8 +281,8 @@ def too_few_rule(numbers: Iterable[Number]) -> str:
     if not needs:
         return ""
     ordered = sorted(needs.items(), key=lambda one: one[1] or 0)
-    told = list_words([f"{need:,} for {stat}" for stat, need in ordered])
-    return f"{FEW_MARK} few: its interval needs this many independent requests in each trial: {told}."
+    rule = list_words([f"{need:,} for {stat}" for stat, need in ordered])
+    return f"{FEW_MARK} few: its interval needs this many independent requests in each trial: {rule}."
 
 
 def marks_rule(numbers: Sequence[Number]) -> str:
@@ -293,10 +293,10 @@ def marks_rule(numbers: Sequence[Number]) -> str:
 def meaning_of(marks: Iterable[str], grows: bool = False) -> str:
     """Return what these marks mean, in one line; "" without any. `grows`: a number grows with the run's
     length."""
-    told = {
+    meanings = {
         GRADE_MARK["WEAK"]: "~ WEAK: rough, its range includes the disturbance",
         FEW_MARK: "° based on few requests" + (", or grows with the run's length" if grows else ""),
         GRADE_MARK["REFUSED"]: "✗ REFUSED: broken, not used",
     }
     found = set(marks)
-    return ", ".join(words for mark, words in told.items() if mark in found)
+    return ", ".join(words for mark, words in meanings.items() if mark in found)
