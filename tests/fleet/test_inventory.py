@@ -68,7 +68,7 @@ def test_groups_below_groups_count_and_sites_may_be_left_out() -> None:
         (
             listing(generators={"hosts": ["a"]}, hostvars={"a": {"svload_port": "http"}}),
             "fleet-inventory",
-            "which is no port",
+            "which is not a port",
         ),
     ],
 )

@@ -173,4 +173,4 @@ def test_an_unowned_agent_ends_with_its_starter(end: signal.Signals | None, tmp_
                 starter.send_signal(end)
             starter.wait(HANG_S)
             wait_until(lambda: not folder.exists(), HANG_S)
-            assert "who started it ended before it had an owner" in log.read()
+            assert "the process that started it ended before it had an owner" in log.read()

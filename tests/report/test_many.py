@@ -68,7 +68,7 @@ def test_a_thousand_trials_fit_the_page(thousand: Gathered, rendered: tuple[str,
     for case in thousand.findings.cases:
         assert f'<article class="case" id="{case.case}"' in page
     assert re.search("There (are|is) (too |very )?(many cases|much to draw)", page)
-    assert (series is not None) is ("series.csv beside this page" in page)
+    assert (series is not None) is ("series.csv next to this page" in page)
 
 
 def test_large_series_move_beside_the_page(reported: Reporter, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,7 +80,7 @@ def test_large_series_move_beside_the_page(reported: Reporter, monkeypatch: pyte
     page, series = view.render_page(gathered)
     assert series is not None
     assert len(page) < len(whole)
-    assert "series.csv beside this page" in page
+    assert "series.csv next to this page" in page
     rows = list(csv.DictReader(StringIO(series)))
     assert {row["trial"] for row in rows} == {trial.trial for trial in found.findings.trials}
     assert {"probe", "background", "backend", "cache", "machine"} == {row["of"] for row in rows}

@@ -49,7 +49,7 @@ def test_a_noted_refusal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status
     line = next(
         number for number, one in enumerate(text.splitlines(), 1) if "GET http://server/shop?id=1" in one
     )
-    assert said.endswith(f"The request stands in {path}:{line}.")
+    assert said.endswith(f"The request is in {path}:{line}.")
     assert load_study(path).name == "my-server"
 
 

@@ -290,7 +290,7 @@ PLACES: dict[str, Place] = {
     "MeasurePart.duration": Place(("measure", "duration"), "1s", "2s"),
     "MeasurePart.replicates": Place(("measure", "replicates"), 1, 2),
     "MeasurePart.order": Place(("measure", "order"), "as-listed", "randomised-blocks", "the order inside a block is that of all its cases"),
-    "MeasurePart.until": Place(("measure", "until"), "± 5 %", "± 10 %", "it is about comparisons, which are of several cases"),
+    "MeasurePart.until": Place(("measure", "until"), "± 5 %", "± 10 %", "it applies to comparisons, which need several cases"),
     "MeasurePart.at_most": Place(("measure", "at_most"), 12, 24, "a block holds all its cases"),
     "MeasurePart.bring_ups": Place(("measure", "bring_ups"), 1, 2, "a bring-up holds blocks with all their cases"),
     "MeasurePart.control": Place(("measure", "control"), False, True, "a control is a side of all sets"),

@@ -110,7 +110,7 @@ WRONG: dict[str, tuple[list[dict[str, Any]], str]] = {
     "an empty link": ([{"at": "1s", "limit": {"store": {"link": {}}}}], "expected one of rate, latency"),
     "an empty disk rate": ([{"at": "1s", "limit": {"web": {"disk_rate": {}}}}], "expected one of read, write"),
     "a part limited twice": ([{"at": "1s", "limit": {"store.object": {"cpus": 1}}}, {"at": "2s", "limit": {"store.object": {"cpus": 2}}}], "limited already from 1 s"),
-    "not svload's": ([{"at": "1s", "stop": "far"}], "far cannot be told to stop"),
+    "not svload's": ([{"at": "1s", "stop": "far"}], "far can't be asked to stop"),
     "no process": ([{"at": "1s", "kill": "vm"}], "it bears limit alone"),
     "too late": ([{"at": "30s", "stop": "web"}], "nothing is measured any more"),
     "ends too late": ([{"at": "29s", "stop": "web", "for": "2s"}], "it would end after the trial"),

@@ -90,7 +90,7 @@ def test_a_reference_where_nothing_is_known_lists_nothing(load: Load):
         .replace("${a}", "")
         .replace("vus: 2", 'vus: "${b}"')
     )
-    assert "There is nothing here that it could stand for." in told(load, text)
+    assert "Nothing here defines it." in told(load, text)
 
 
 def test_a_server_is_asked_by_the_scheme_of_its_address(load: Load):

@@ -374,7 +374,7 @@ def confounding(configs: Mapping[str, CaseConfig], pairs: Iterable[tuple[str, st
         others = [name for name in changed if name not in held]
         if held and others:
             changes = f"its levels change {', '.join(held)} and {', '.join(others)} at once"
-            return f"{changes}, and whose doing a difference is can't be told"
+            return f"{changes}, and what caused a difference can't be known"
     return ""
 
 

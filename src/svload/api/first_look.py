@@ -106,7 +106,7 @@ def _told(what: str, row: Mapping[str, Any], path: Path, text: str, lacks: str) 
     if not lacks:
         return f"{what} was answered with {answer}."
     line = next(number for number, content in enumerate(text.splitlines(), 1) if "request: " in content)
-    return f"{what} was answered with {answer}. {lacks} The request stands in {path}:{line}."
+    return f"{what} was answered with {answer}. {lacks} The request is in {path}:{line}."
 
 
 def probe(

@@ -120,5 +120,5 @@ def notes(facts: Mapping[str, Any], clock: Offset | None, answer: Mapping[str, A
     if int(facts["open_files"]) < int(facts["local_ports"]):
         found.append(f"descriptors bound it: {facts['open_files']} (hard limit of open files)")
     if refused := answer.get("refused"):
-        found.append(f"these settings stay as they are, which takes root to change: {', '.join(refused)}")
+        found.append(f"these settings stay as they are, only root can change them: {', '.join(refused)}")
     return found

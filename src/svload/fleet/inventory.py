@@ -90,10 +90,10 @@ def _wrong(
     if has_sites and not at.get(name):
         found.append(f"{name} is at no site; put it into a group below “sites”")
     if len(at.get(name, ())) > 1:
-        found.append(f"{name} is at {len(at[name])} sites ({', '.join(at[name])}); a machine stands at one")
+        found.append(f"{name} is at {len(at[name])} sites ({', '.join(at[name])}); a machine is at one")
     port = variables.get("svload_port", DEFAULT_PORT)
     if not str(port).isdigit() or not 0 < int(port) < 65536:
-        found.append(f"svload_port of {name} is {port!r}, which is no port")
+        found.append(f"svload_port of {name} is {port!r}, which is not a port")
     return found
 
 

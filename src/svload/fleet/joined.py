@@ -56,7 +56,7 @@ def workers_of(scheduler: str) -> tuple[Reach, ...]:
             scheduler, {address: str(worker.get("name", "")) for address, worker in workers.items()}
         )
         if not found:
-            hint = "Start some, or wait for the queue to start them; then say the command again."
+            hint = "Start some, or wait for the queue to start them; then run the command again."
             raise fail("fleet-scheduler", address=scheduler, reason="it has no worker", hint=hint)
         _must_have_svload(client, found)
     return found

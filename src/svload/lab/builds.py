@@ -121,7 +121,7 @@ def read_recipe(written: Any) -> Any:
     if len(rest) != 1 or (tool := next(iter(rest))) not in TOOLS:
         raise ValueError(f"expected one of {', '.join(TOOLS)}, and args if you like")
     if not isinstance(rest[tool], str) or not rest[tool] or not _are_texts(words):
-        raise ValueError("expected a folder beside the study, and args as a text")
+        raise ValueError("expected a folder next to the study, and args as a text")
     return Recipe(tool, rest[tool], tuple(words))
 
 
@@ -165,7 +165,7 @@ class Builder:
         found = (study / recipe.source).resolve()
         is_file = TOOLS[recipe.tool].of_a_file and file_beside(study, recipe.source) is not None
         if study not in found.parents or not (found.is_dir() or is_file):
-            raise self._failed(recipe, f"there is no {recipe.source} beside the study")
+            raise self._failed(recipe, f"there is no {recipe.source} next to the study")
         return found
 
     def _key(self, recipe: Recipe, tool: Tool, source: Path) -> str:

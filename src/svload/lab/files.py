@@ -29,7 +29,7 @@ def read_files(written: Any) -> Any:
     if isinstance(written, str):
         if not _FOLDER.fullmatch(written) or ".." in written.split("/"):
             raise ValueError(
-                f"“{shortened(written, 60)}” is neither a folder beside the study nor one in ${{build}}"
+                f"“{shortened(written, 60)}” is neither a folder next to the study nor one in ${{build}}"
             )
         return written
     if not isinstance(written, Mapping):

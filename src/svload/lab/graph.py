@@ -45,7 +45,7 @@ def check_needs(needs: Needs) -> list[Mistake]:
         if other not in needs
     ]
     if not found and (circle := set(needs) - {name for wave in waves(needs) for name in wave}):
-        reason = f"the services {', '.join(sorted(circle))} need each other in a circle"
+        reason = f"the services {', '.join(sorted(circle))} depend on each other in a cycle"
         found.append(bad_value(("lab",), reason, "no order to start them in", "Break the circle."))
     return found
 

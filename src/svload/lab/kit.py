@@ -214,7 +214,7 @@ class KitOptions(BaseModel):
     )
     metrics: Annotated[str, AfterValidator(metrics_page)] | None = option(
         None,
-        doc="where it tells of itself in Prometheus' text format: a path of its own http port, or a URL on "
+        doc="where it reports its metrics in Prometheus' text format: a path of its own http port, or a URL on "
         "this machine",
     )
     tuning: dict[str, Any] = option({}, doc="the server's own parameters, by their own names")

@@ -79,7 +79,7 @@ class Place(FaultHands):
         folders: set[Path] = {folder for name in names for folder in self._standing[name].kit.folders()}
         dropped = [found for folder in sorted(folders) if (found := drop_from_page_cache(folder))]
         if not dropped:
-            reason = "it tells of no files whose pages could be dropped"
+            reason = "it names no files whose pages could be dropped"
             raise fail("reset-failed", service=service, reason=reason, log=self._starter.logs / service)
         return {
             "files_bytes": sum(one.size_bytes for one, _ in dropped),

@@ -35,7 +35,7 @@ def retune(server: Kit, wanted: Mapping[str, Any], is_well: Callable[[], bool]) 
             left = {name: left[name] for name in refused}
         if is_well():
             return refused
-        reason = f"it was not well with {', '.join(f'{name} = {spelled(wanted[name])}' for name in done)}"
+        reason = f"it failed with {', '.join(f'{name} = {spelled(wanted[name])}' for name in done)}"
     except BaseException:
         _restore(server, before, done)
         raise

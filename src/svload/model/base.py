@@ -64,7 +64,7 @@ class Artefact(Frozen):
                 "run-damaged", path=path, reason=f"it is not a valid artefact ({_short(why)})"
             ) from why
         if found >= _NO_FORMAT:
-            raise fail("run-damaged", path=path, reason="its format is no number of one")
+            raise fail("run-damaged", path=path, reason="its format is not a number")
         if found > cls.FORMAT:
             raise fail("format-newer", path=path, found=found, known=cls.FORMAT)
         try:

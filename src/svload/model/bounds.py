@@ -26,14 +26,12 @@ class Bound:
 
 # the file
 TEXT_BYTES = Bound(1_000_000, "bytes of a study", "plan reads them within 5 s")
-VALUES = Bound(
-    10_000, "values of a study", "plan reads them within 5 s; what stands twice by an alias counts twice"
-)
+VALUES = Bound(10_000, "values of a study", "plan reads them within 5 s; what an alias repeats counts twice")
 PROFILES = Bound(20, "profiles", "plan checks the study under each of them")
-REPORTED = Bound(100, "mistakes", "the others show once these are mended")
+REPORTED = Bound(100, "mistakes", "the others appear once these are fixed")
 """Mistakes reported together."""
 # numbers
-DIGITS = Bound(40, "digits of a number", "a number of 40 digits is beyond all that is measured")
+DIGITS = Bound(40, "digits of a number", "nothing that is measured needs more")
 VUS = Bound(
     1_000_000,
     "virtual users or places of a group",
@@ -50,7 +48,7 @@ SPIN_NS = Bound(10**7, "ns of spinning", "10 ms: it takes a core for as long")
 QUANTUM_NS = Bound(10**9, "ns of a pacing quantum", "1 s: what is due waits for it")
 SIZE_BYTES = Bound(2**40, "bytes", "1 TiB: more than a server or a body holds here")
 STREAMS = Bound(1_000, "streams of an HTTP/2 connection", "the engine takes no more")
-REDIRECTS = Bound(100, "redirects of a request", "a longer chain is a circle")
+REDIRECTS = Bound(100, "redirects of a request", "a longer chain is a loop")
 STAGES = Bound(1_000, "stages", "their times together must fit 63 bits of ns")
 STEPS = Bound(1_000, "steps", "the engine takes no more in a group")
 PATTERNS = Bound(

@@ -16,7 +16,7 @@ class Costs(Frozen):
     settle_s: float = Field(default=0.0, description="after a load, until its counters are true")
     fill_per_s: float = Field(default=1_000.0, description="objects put into it a second")
     refill_per_s: float | None = Field(
-        default=None, description="objects found again a second after a restart; None: they are put anew"
+        default=None, description="objects found again a second after a restart; None: they are put again"
     )
     answers_per_s: float = Field(
         default=5_000.0, description="requests answered a second; behind a cache: those that miss"

@@ -15,7 +15,7 @@ VARIABLES: Mapping[str, str] = {
     "`$XDG_CACHE_HOME/svload`, else `~/.cache/svload`",
     "SVLOAD_LOCK": "file of the machine-wide lock; another one lets two loads run at once, which spoils both "
     "measurements",
-    "SVLOAD_DEBUG": "if set, a defect of svload prints its traceback, beside the file that always has it",
+    "SVLOAD_DEBUG": "if set, a defect of svload also prints its traceback, which is otherwise only in the log file",
     "NO_COLOR": "if set, no colour",
     "COLUMNS": "width of tables where stdout is no terminal; default 100",
 }

@@ -56,7 +56,7 @@ CATALOGUE: dict[tuple[Source, str], Metric] = _metrics(
     Metric("ok_response", "traffic", "time_s", "response of the ok requests only: the survivors", "p50", "lower"),
     Metric("service", "traffic", "time_s", "done − begun of the ok requests", "p50", "lower"),
     Metric("server_time", "traffic", "time_s", "first byte − written of the ok requests", "p50", "lower"),
-    Metric("generator_lag", "traffic", "time_s", "begun − ready: the instrument's own doing", "p99", "lower"),
+    Metric("generator_lag", "traffic", "time_s", "begun − ready: the generator's own delay", "p99", "lower"),
     Metric("slot_wait", "traffic", "time_s", "ready − due: waiting for a free VU or connection", "p99", "lower"),
     Metric("throughput", "traffic", "rate_rps", "completions in the kept window per second", None, "higher"),
     Metric("ok_throughput", "traffic", "rate_rps", "ok completions in the kept window per second", None, "higher"),
@@ -94,7 +94,7 @@ CATALOGUE: dict[tuple[Source, str], Metric] = _metrics(
     Metric("cpu", "service", "ratio", "CPU of the service's processes over wall time (1 = one core)", "mean"),
     Metric("memory", "service", "size_bytes", "resident memory of the service's processes", "max"),
     # what was really asked
-    Metric("early_repeats", "feeder", "count", "rows that a VU asked again before it had walked the whole table"),
+    Metric("early_repeats", "feeder", "count", "rows that a VU requested again before it had gone through the whole table"),
     Metric("repeated_share", "feeder", "ratio", "early_repeats over the requests after each user's first"),
     Metric("distinct", "feeder", "count", "distinct rows asked in the trial"),
     Metric("busiest_share", "feeder", "ratio", "share of requests for the most asked row"),
@@ -321,7 +321,7 @@ def why_not_by_level(ref: MetricRef) -> str:
     if ref.metric.source != "traffic":
         return "only what the load saw is known for each level, and not what a server or a feeder counted"
     if ref.metric.name in _OF_WHOLE_TRIAL:
-        return f"{ref.metric.name} is of the whole trial, and not known for each level"
+        return f"{ref.metric.name} covers the whole trial and is not known for each level"
     if "." in ref.owner:
         return "a step of a scenario has no numbers for each level, only its group has"
     return ""

@@ -11,4 +11,4 @@ def parsed(text: str | bytes) -> Any:
     try:
         return json.loads(text)
     except RecursionError as why:
-        raise ValueError("nested beyond all sense") from why
+        raise ValueError("nested too deeply") from why

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 MEANINGS: Mapping[str, str] = {
     "connect_refused": "nobody listens at the address",
-    "connect_timeout": "the time-out passed before TCP stood",
+    "connect_timeout": "the time-out passed before TCP was connected",
     "connect_reset": "reset while TCP was set up",
     "connect_unreachable": "no route to the address, or the way is forbidden",
     "emfile": "the generator's machine has no descriptor left",
@@ -22,7 +22,7 @@ MEANINGS: Mapping[str, str] = {
     "stale_connection": "a reused connection ended before any byte of the answer: it had been closed while idle",
     "timeout_first_byte": "the time-out passed after the request had left and before any byte of the answer",
     "timeout_body": "the time-out passed in the answer's body",
-    "malformed": "what came is no HTTP/1 answer (no status line, or a status that makes no sense), or no "
+    "malformed": "what came is not an HTTP/1 response (no status line, or a status that makes no sense), or no "
     "reply of the protocol that was spoken",
     "header_too_large": "the answer's heads, or its trailers, are larger than 64 KiB or 2,048 fields",
     "short_body": "the stream ended in the body",
@@ -36,7 +36,7 @@ MEANINGS: Mapping[str, str] = {
     "timeout_send": "the time-out passed before the whole request had left",
     "timeout_head": "the time-out passed in the answer's head, or after interim answers",
     "malformed_header": "a header line that breaks the grammar",
-    "malformed_length": "a Content-Length that is no number, or two that differ",
+    "malformed_length": "a Content-Length that is not a number, or two that differ",
     "malformed_chunk": "a chunk or a trailer that breaks the grammar",
     "short_head": "the stream ended in the answer's head",
     "empty_answer": "a new connection ended before any byte of the answer",

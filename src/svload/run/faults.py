@@ -16,7 +16,7 @@ from svload.model.traffic import Group
 
 NO_HITS, GENERATOR_LIMITED, TOO_SHORT = "no-hits", "generator-limited", "too-short"
 FAULTS = {
-    NO_HITS: "the cache is told to store nothing, so hits cannot hit",
+    NO_HITS: "the cache is set to store nothing, so hits can't hit",
     GENERATOR_LIMITED: "the generators are stopped for 60 ms in every 100 ms",
     TOO_SHORT: "users think longer than the trial lasts, so nothing is left after their first cycle",
 }

@@ -82,7 +82,7 @@ def check_names(
 
 
 def _waiting_in_a_circle(data: Mapping[str, Any]) -> Iterable[Mistake]:
-    """Return groups that wait for each other in a circle."""
+    """Return groups that wait for each other in a cycle."""
     waits = {
         name: group["start_when"].removesuffix(".ramped")
         for name, group in dicts_of(section_of(data, "traffic"))
@@ -94,7 +94,7 @@ def _waiting_in_a_circle(data: Mapping[str, Any]) -> Iterable[Mistake]:
             seen.add(at)
             at = waits[at]
         if at == name and len(seen) > 1:
-            reason = f"{' and '.join(sorted(seen))} wait for each other in a circle"
+            reason = f"{' and '.join(sorted(seen))} wait for each other in a cycle"
             yield bad_value(
                 ("traffic", name, "start_when"), reason, waits[name], "Let one of them begin by itself."
             )
@@ -112,7 +112,10 @@ def _clashes(data: Mapping[str, Any]) -> Iterable[Mistake]:
         for name in section_of(data, first):
             if name in section_of(data, second):
                 yield bad_value(
-                    (second, name), f"the name stands under {first} already", name, "Take another name."
+                    (second, name),
+                    f"the name is already used under {first} already",
+                    name,
+                    "Take another name.",
                 )
     taken = variables(data)
     for section in ("factors", "feeders"):
@@ -206,7 +209,7 @@ def check_case_criteria(config: CaseConfig, data: Mapping[str, Any], monitored: 
             yield bad_criterion(path, text, str(why))
             continue
         if criterion.level and number >= len(config.thresholds):
-            yield bad_criterion(path, text, "only a threshold can be about one level of the load")
+            yield bad_criterion(path, text, "only a threshold can name one level of the load")
         elif criterion.level and (reason := _no_such_level(criterion, config)):
             yield bad_criterion(path, text, reason)
 

@@ -52,7 +52,7 @@ def _by_mistakes(
     elif by == item.get("factor"):
         yield bad_value(at, "expected another factor than the compared one", by)
     elif len(factors[by].levels) < 2:
-        yield bad_value(at, f"{by} has one level only, there is nothing to hold the effect against", by)
+        yield bad_value(at, f"{by} has one level only, there is nothing to compare the effect with", by)
     elif isinstance(when, dict) and by in when:
         yield bad_value(at, f"when keeps one level of {by} only", by, "Leave it out of when.")
 
@@ -72,7 +72,7 @@ def bring_up_mistakes(data: Mapping[str, Any]) -> Iterable[Mistake]:
     if services and all(isinstance(service, dict) and "at" in service for service in services):
         yield bad_value(
             ("measure", "bring_ups"),
-            "no service is started by svload, so none can be brought up anew",
+            "svload starts no service, so none can be brought up again",
             bring_ups,
             "Leave it out: the claims speak of the servers as they run.",
         )

@@ -518,7 +518,7 @@ class _Reader:
         for entry, part in self.parts("before_trial", schema.StepPart):
             if part.warm is not None and part.warm not in asked:
                 reason = "no traffic group asks for its rows" + self._where()
-                hint = "Name a feeder that is asked, or say by when: in which cases this step is meant."
+                hint = "Name a feeder that is used, or say with when: which cases this step is for."
                 yield bad_value((*entry.path, "warm"), reason, part.warm, hint)
 
     def _where(self) -> str:
@@ -599,7 +599,7 @@ def http2_mistakes(group: Group, path: Path) -> list[Mistake]:
 def _without(group: Group, path: Path) -> Iterator[Mistake]:
     if group.streams > 1:
         reason = "requests share a connection over HTTP/2 only"
-        yield bad_value((*path, "streams"), reason, group.streams, "Write http2: true beside it.")
+        yield bad_value((*path, "streams"), reason, group.streams, "Add http2: true.")
 
 
 def _of_the_group(group: Group, path: Path) -> Iterator[Mistake]:
@@ -608,7 +608,7 @@ def _of_the_group(group: Group, path: Path) -> Iterator[Mistake]:
     if group.connection == "new" and group.streams > 1:
         reason = "a connection for each request carries one stream"
         yield bad_value(
-            (*path, "streams"), reason, group.streams, "Leave it out, or say connection: keep-alive."
+            (*path, "streams"), reason, group.streams, "Leave it out, or write connection: keep-alive."
         )
     executor = group.executor
     if isinstance(executor, ClosedLoop) and group.generators > group.connections(executor.most_vus):
@@ -616,14 +616,14 @@ def _of_the_group(group: Group, path: Path) -> Iterator[Mistake]:
         yield bad_value((*path, "generators"), reason, group.generators)
     if group.connection == "shared":
         reason = "over HTTP/2 users share connections by streams"
-        yield bad_value((*path, "connection"), reason, "shared", "Leave it out, and say streams: 16.")
+        yield bad_value((*path, "connection"), reason, "shared", "Leave it out, and write streams: 16.")
     for request in dict.fromkeys(group.requests):
         yield from _of_a_request(group, request, path)
 
 
 def _of_a_request(group: Group, request: Request, path: Path) -> Iterator[Mistake]:
     if request.is_raw:
-        reason = "a dialogue is held on a stream of bytes, which HTTP/2 is not"
+        reason = "a dialogue needs a stream of bytes, which HTTP/2 is not"
         yield bad_value((*path, "http2"), reason, group.http2, f"Put {request.name} into a group of its own.")
     elif group.http2 == "preferred" and request.url is None and request.scheme != "https":
         reason = "without TLS nothing can choose between HTTP/2 and HTTP/1.1"

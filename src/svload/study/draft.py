@@ -270,7 +270,7 @@ def _scheme_mistakes(services: Sequence[ServiceSpec], groups: Sequence[Group]) -
             scheme, _, name = target.partition("://")
             if many.get(name, 1) > 1:
                 reason = f"{name} has {many[name]} replicas, and a connection goes to one of them"
-                hint = f"Put a server before them that shares requests out: {{kit: nginx, of: {name}}}."
+                hint = f"Put a server in front of them that distributes requests: {{kit: nginx, of: {name}}}."
                 yield bad_value(("traffic", group.name), reason, target, hint)
             if speaks.get(name, scheme) != scheme:
                 protocol = shortened(speaks[name])

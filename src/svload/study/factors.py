@@ -81,10 +81,10 @@ def read_factor(name: str, raw: Any) -> tuple[Factor | None, list[Mistake]]:
             if isinstance(value, list):
                 mistakes.append(bad_value(place, "expected a value or fields (name: value)", value))
         if not key.strip() or _CONTROL.search(key) or len(key) > MOST_SIGNS:
-            reason = f"expected a level's name: 1 to {MOST_SIGNS} signs that can be seen"
+            reason = f"expected a level's name: 1 to {MOST_SIGNS} visible characters"
             mistakes.append(bad_value(place, reason, key))
         if key in levels:
-            mistakes.append(bad_value(place, "this level stands here a second time", key))
+            mistakes.append(bad_value(place, "this level is listed twice", key))
             continue
         fields = dict(fields or {})
         expect = fields.pop("expect", [])
@@ -232,7 +232,7 @@ def read_case_names(text: str, file: str, factors: Sequence[Factor]) -> tuple[di
                     ("factors", factor.name),
                 )
         if levels in names or name in called:
-            told(line, "this case stands here a second time", name)
+            told(line, "this case is listed twice", name)
         names[levels] = name
         called.add(name)
         if row.get("valid"):

@@ -71,14 +71,14 @@ def _shared_parts(faults: Sequence[Fault]) -> Iterator[Mistake]:
         wider = [other.target for other in limited if fault.target.startswith(f"{other.target}-")]
         if wider:
             reason = f"its processes are those of {wider[0]} too, which is limited as well"
-            hint = "Limit one of both."
+            hint = "Limit only one of the two."
             yield bad_value(("faults", fault.place, "limit"), reason, fault.target, hint)
 
 
 def _too_late(fault: Fault, duration_ns: int) -> Iterator[Mistake]:
     lasts_ns = fault.lasts_ns or 0
     if fault.at_ns >= duration_ns:
-        reason = f"nothing is measured any more then: the trial lasts {show_duration(duration_ns / 1e9)}"
+        reason = f"nothing is measured at that time: the trial lasts {show_duration(duration_ns / 1e9)}"
         yield bad_value(
             ("faults", fault.place, "at"),
             reason,
@@ -107,12 +107,12 @@ def _target_mistakes(
         return
     if fault.kind not in options.bears:
         borne = (
-            f"it bears {', '.join(sorted(options.bears))} alone"
+            f"it supports only {', '.join(sorted(options.bears))}"
             if options.bears
-            else "it runs already, and is not svload's"
+            else "it is already running, and svload did not start it"
         )
         yield bad_value(
-            path, f"{head} cannot be told to {fault.kind}: {borne}", fault.target, "Leave it out."
+            path, f"{head} can't be asked to {fault.kind}: {borne}", fault.target, "Leave it out."
         )
     elif part and part not in options.parts:
         kind = f"part of {head} (its kit {spec.kit} declares its parts)"
@@ -163,7 +163,7 @@ class _Course:
         whole = [(server, "") for server, _ in units if (server, "") in self.held]
         for unit in (*mine, *whole):
             before = self.held[unit]
-            return f"it has been told to {before.do} already at {show_duration(before.at_ns / 1e9)}"
+            return f"it was already asked to {before.do} already at {show_duration(before.at_ns / 1e9)}"
         self.held |= dict.fromkeys(units, act)
         return ""
 
@@ -184,5 +184,5 @@ def _out_of_order(config: CaseConfig, services: Mapping[str, ServiceSpec]) -> It
     course = _Course({name: spec.servers for name, spec in services.items()})
     for act in acts_of(config.faults):
         if fault := course.wrong(act):
-            hint = "Stop or kill it before." if act.do == "start" else "Take back one before the next begins."
+            hint = "Stop or kill it first." if act.do == "start" else "Take back one before the next begins."
             yield bad_value(("faults", act.place), fault, f"{act.do}: {act.target}", hint)

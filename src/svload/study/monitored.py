@@ -84,6 +84,6 @@ def abort_mistakes(texts: Iterable[tuple[Path, Any]], owners: dict[str, Source])
         except ValueError as why:
             yield bad_criterion(path, text, str(why))
             continue
-        reason = "only a threshold can be about one level of the load" if criterion.level else ""
+        reason = "only a threshold can name one level of the load" if criterion.level else ""
         if reason := reason or why_not_live(criterion.ref):
             yield bad_criterion(path, text, reason)

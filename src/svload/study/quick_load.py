@@ -147,15 +147,15 @@ class QuickLoad:
         return (
             (rate is not None and not 0 < rate < inf, "--rate takes a number above 0", "Write it like --rate 500."),
             (rate is not None and self.vus is not None, "--rate is an open loop and can't go together with --vus", users),
-            (self.requests is not None and not closed, "--requests is made by users, not at a --rate", "Leave one of them out."),
+            (self.requests is not None and not closed, "--requests needs users, not a --rate", "Leave one of them out."),
             (self.requests is not None and bool(self.stages), "--requests and --stage both say when to stop", "Leave one of them out."),
             (self.duration is not None and bool(self.stages), "--duration and --stage both say when to stop", "The stages' durations add up; leave --duration out."),
             (self.ramp_up is not None and (bool(self.stages) or self.requests is not None), "--ramp-up goes with --vus or --rate alone", "A --stage is a ramp by itself."),
-            (self.think_time is not None and not closed, "--think-time is of users, and an open loop has none", "Leave it out, or use --vus."),
+            (self.think_time is not None and not closed, "--think-time belongs to users, and an open loop has none", "Leave it out, or use --vus."),
             (self.max_vus is not None and closed, "--max-vus bounds an open loop", "Use --vus, or add --rate."),
             (self.pacing_quantum is not None and closed and not (self.think_time or self.stages), "--pacing-quantum is for load that waits for its time, and these users don't", "Add --think-time, or use --rate."),
             (self.on_full is not None and closed, "--on-full is about a full pool of an open loop", "Leave it out, or add --rate."),
-            (self.arrivals is not None and closed, "--arrivals are of an open loop", "Leave it out, or add --rate."),
+            (self.arrivals is not None and closed, "--arrivals belongs to an open loop", "Leave it out, or add --rate."),
             (closed and not self.stages and self.generators > self.users, f"--generators {self.generators} can't share {self.users} users", "Give at most one generator a user."),
         )  # fmt: skip
 
@@ -364,7 +364,7 @@ def _time_s(text: str, option: str) -> float:
     except ValueError as why:
         hint = "Write it like 10s or 2h."
         if option == "--duration" and text[:1] in "{[\"'@<":
-            hint = "For a request's body write --data."
+            hint = "For a request's body, use --data."
         raise _wrong(f"{option} {text}: {why}", hint) from why
 
 

@@ -121,7 +121,7 @@ def unclosed(path: Path, text: str) -> Mistake | None:
     if begun is None:
         return None
     return bad_reference(
-        path, text[begun.start() :], "No “}” ends it; “$${” stands for the signs themselves."
+        path, text[begun.start() :], "No “}” ends it; “$${” stands for these characters themselves."
     )
 
 
@@ -140,12 +140,12 @@ def explain(reference: str, vocabulary: Vocabulary, allowed: Allowed) -> tuple[s
         return _suggestion(reference, {f"{head}.{field}" for field in known})
     if head in vocabulary.feeders:
         if not allowed.request_time:
-            return "A feeder's row is known to a request only.", None
+            return "Only a request knows a feeder's row.", None
         return _suggestion(
             reference, {f"{head}.{column}" for column in vocabulary.feeders[head] or ("COLUMN",)}
         )
     if reference in REQUEST_TIME or reference in vocabulary.variables:
-        return "It is known to a request only.", None
+        return "Only a request knows it.", None
     fields = {f"{factor}.{field}" for factor in vocabulary.factors for field in vocabulary.fields_of(factor)}
     return _suggestion(reference, fields | words | set(vocabulary.factors))
 
@@ -153,7 +153,7 @@ def explain(reference: str, vocabulary: Vocabulary, allowed: Allowed) -> tuple[s
 def _suggestion(reference: str, known: set[str]) -> tuple[str, str | None]:
     meant = closest(reference, known)
     if meant is None and not known:
-        return "There is nothing here that it could stand for.", None
+        return "Nothing here defines it.", None
     if meant is None:
         return listed(f"${{{word}}}" for word in known), None
     return f"Did you mean “${{{meant}}}”?", meant
@@ -226,7 +226,7 @@ class Resolver:
                 missing = True
             if isinstance(found, (dict, list)):
                 self.mistakes.append(
-                    bad_reference(path, match[0], "A list or mapping cannot stand inside a text.")
+                    bad_reference(path, match[0], "A list or mapping can't be part of a text.")
                 )
             return _as_text(found)
 
@@ -243,12 +243,12 @@ class Resolver:
             return None
         for reference in references_in(resolved):
             if not stays(reference):
-                return bad_reference(path, f"${{{reference}}}", "What was put in makes it.")
+                return bad_reference(path, f"${{{reference}}}", "It comes from what was put in.")
         return unclosed(path, resolved)
 
     def _grown(self, path: Path, text: str) -> None:
         if not self.mistakes:
-            reason = f"With its references put in it has more than {TEXT_BYTES.most:,} signs."
+            reason = f"With its references resolved it has more than {TEXT_BYTES.most:,} signs."
             self.mistakes.append(bad_reference(path, text, reason))
 
     def _again(self, reference: str, path: Path, stays: Stays, depth: int) -> Any:

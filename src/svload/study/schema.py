@@ -61,7 +61,7 @@ class Service(Part):
     kit: str | None = Field(None, description="which kind of server: swift, varnish, nginx, truth …")
     run: str | None = Field(
         None,
-        description="a command; ${port} is the port it shall listen on, ${db.port} that of the service db, "
+        description="a command; ${port} is the port to listen on, ${db.port} that of the service db, "
         "${build} what was built",
     )
     ready: str | None = Field(
@@ -162,10 +162,10 @@ class FeederPart(Part):
     )
     hot: HotPart | None = Field(None, description="of hot: {rows: 0.1, requests: 0.9} if left out")
     offset: WholeNumber | None = Field(
-        None, description="rows between the begins of two VUs' walks; 0: all begin with the first row"
+        None, description="rows between the starting points of two VUs; 0: all begin with the first row"
     )
     when_exhausted: Annotated[Literal["repeat", "stop"], OrReference()] = Field(
-        "repeat", description="after the last row: begin again, or make no more iterations"
+        "repeat", description="after the last row: start again, or make no more iterations"
     )
 
     @model_validator(mode="after")
@@ -201,9 +201,7 @@ class StepPart(Part):
     reset: Texts | None = Field(
         None, description="services that are brought back to their state before any trial"
     )
-    restart: Texts | None = Field(
-        None, description="services that are stopped and started anew, with those that need them"
-    )
+    restart: Texts | None = Field(None, description="services that are restarted, with those that need them")
     drop_cache: Texts | None = Field(
         None, description="services whose files leave the page cache, which is proved"
     )
@@ -218,7 +216,7 @@ class StepPart(Part):
     )
     lasts: SpanNs | None = Field(
         None,
-        description="how long a population lasts; of a fixed amount of work the most that it may take, 10 min",
+        description="how long a population lasts; for a fixed amount of work the longest that it may take, 10 min",
     )
 
     @model_validator(mode="after")
@@ -307,7 +305,7 @@ Width = Annotated[float, BeforeValidator(_width), WithJsonSchema({"type": "strin
 class MeasurePart(Part):
     """How long and how often to measure. The value may be a level's field: `${users.time}`."""
 
-    duration: SpanNs = Field(description="the measured time of each trial, ramps apart: 60s")
+    duration: SpanNs = Field(description="the measured time of each trial, without ramps: 60s")
     replicates: Count = Field(
         6,
         description="trials of each case; each replicate is a block, cases with fewer are in the first ones",
@@ -325,13 +323,13 @@ class MeasurePart(Part):
         "sides fit side by side, else trials",
     )
     until: (
-        Annotated[Width, WithoutReference("it is about comparisons, which are of several cases")] | None
+        Annotated[Width, WithoutReference("it applies to comparisons, which need several cases")] | None
     ) = Field(
         None,
         description="± 5 %: blocks are added until each comparison's interval is no wider; never by its effect",
     )
     at_most: Annotated[PlainCount, WithoutReference("a block holds all its cases")] | None = Field(
-        None, description="blocks that are made then at most; left out: four times `replicates`"
+        None, description="the most blocks that are made then; default: four times `replicates`"
     )
     bring_ups: Annotated[PlainCount, WithoutReference("a bring-up holds blocks with all their cases")] = (
         Field(
@@ -362,7 +360,7 @@ def _gate(text: str) -> str:
     word = re.search("worse|better|different", text)
     percent = re.search(r"(?<![\d.])\d{1,6}(\.\d{1,6})?(?![\d.])", text)
     form = f"{word[0] if word else 'worse'} by more than {percent[0] if percent else 5} %"
-    reason = "expected worse, better or different by more than so many percent"
+    reason = "expected worse, better or different by more than a number of percent"
     raise wrong(reason, f"Write {form}.", form if word and percent else None)
 
 
@@ -435,8 +433,8 @@ class StudyFile(Part):
     """A study: its factors, its load, and what is watched."""
 
     name: FileName = Field(description="the study's name, also of its runs' folders")
-    question: str = Field("", description="what it shall answer, in a sentence")
-    seed: PlainWholeNumber = Field(1, description="of everything random; --seed overrides it")
+    question: str = Field("", description="the question that it answers, in a sentence")
+    seed: PlainWholeNumber = Field(1, description="seed of everything random; --seed overrides it")
     lab: Annotated[
         dict[Name, Service], NoLonger(SERVICES), Field(description="the services: name: {kit, options}")
     ] = {}
@@ -450,7 +448,7 @@ class StudyFile(Part):
     sets: Annotated[
         dict[Name, Annotated[SetPart, OrFile()]],
         Field(
-            description="parameter sets by name: {lab, sysctl}, or the file beside the study that holds one"
+            description="parameter sets by name: {lab, sysctl}, or a file next to the study that contains one"
         ),
     ] = {}
     tuning: str | None = Field(None, description="the set that is put over the study, such as ${tuning}")
@@ -458,7 +456,7 @@ class StudyFile(Part):
     factors: Factors = {}
     exclude: list[ExclusionPart] = Field([], description="combinations that are not run, and why")
     case_names: str | None = Field(
-        None, description="a CSV beside the study: case, one column a factor, valid"
+        None, description="a CSV file next to the study: case, one column per factor, valid"
     )
     feeders: Annotated[dict[Name, FeederPart], Field(description="rows for requests")] = {}
     secrets: Annotated[

@@ -58,13 +58,13 @@ class FaultPart(Part):
     """A planned fault at one moment of each trial: one of stop, kill, start, pause, limit."""
 
     when: When = {}
-    at: SpanNs = Field(description="when, from the begin of measuring (ramps apart): 10s")
+    at: SpanNs = Field(description="when, counted from the start of measuring (after the ramps): 10s")
     stop: Texts | None = Field(
         None, description="services, replicas (web[2]) or parts (backend.object) that are asked to end"
     )
     kill: Texts | None = Field(None, description="those that are killed at once (SIGKILL)")
     start: Texts | None = Field(None, description="those that are started again, after stop or kill")
-    pause: Texts | None = Field(None, description="those whose processes stand still for that time (SIGSTOP)")
+    pause: Texts | None = Field(None, description="those whose processes are paused for that time (SIGSTOP)")
     limit: dict[str, LimitsPart] | None = Field(
         None,
         description="service: {cpus, memory, pids, disk_rate, link}, its limits from then on",

@@ -107,14 +107,14 @@ class TurnPart(Part):
 
     send: str | None = Field(None, description="this text leaves; `${…}` is filled in for each request")
     send_hex: str | None = Field(None, description="these bytes leave: ff 00 0a")
-    expect: str | None = Field(None, description="this text must come; what comes before it is passed over")
+    expect: str | None = Field(None, description="this text must arrive; what comes before it is skipped")
     expect_hex: str | None = Field(None, description="these bytes must come")
     match: str | None = Field(None, description="a regular expression must match what has come")
     take: Name | None = Field(
-        None, description="beside match: its first group, or all that matches, is this variable from here on"
+        None, description="with match: its first group, or the whole match, becomes this variable"
     )
     read: Annotated[PlainCount, OrOfRequest()] | None = Field(
-        None, description="so many bytes must come; `${…}` may be a variable or a feeder's column"
+        None, description="this many bytes must arrive; `${…}` may be a variable or a feeder's column"
     )
     until_close: Annotated[bool, Field(strict=True)] = Field(
         False, description="all until the server ends the connection; the last turn"
@@ -148,7 +148,7 @@ class RequestPart(Part):
     post: str | None = Field(None, description="the URL of a POST")
     put: str | None = Field(None, description="the URL of a PUT")
     patch: str | None = Field(None, description="the URL of a PATCH")
-    tcp: str | None = Field(None, description="where a raw dialogue is held: tcp://service or tls://service")
+    tcp: str | None = Field(None, description="the address of a raw dialogue: tcp://service or tls://service")
     dialogue: list[TurnPart] = Field([], description="of tcp: the turns in order")
     counts_as: Count | None = Field(
         None,
@@ -165,14 +165,12 @@ class RequestPart(Part):
         False, description="a random or file body waits for the server's 100 (1 s at most)"
     )
     chunked: Flag = Field(
-        False, description="a random or file body leaves in chunks, its length is not said before"
+        False, description="a random or file body is sent in chunks, without its length in advance"
     )
     headers: dict[str, ScalarText] = Field(
         {}, description="name: value; left out in cases whose level lacks the field"
     )
-    timeout: SpanNs = Field(
-        30_000_000_000, description="from its begin until its last byte, redirects included"
-    )
+    timeout: SpanNs = Field(30_000_000_000, description="from its start to its last byte, redirects included")
     check: Texts = Field(
         [],
         description="status == 200, size_bytes == ${feeder.size_bytes}, header.X-Cache == HIT, body contains "
@@ -187,7 +185,7 @@ class RequestPart(Part):
         None, description="the feeder of written objects that gets what this uploads as a row"
     )
     removes: Annotated[Name | None, OrReference()] = Field(
-        None, description="the feeder of written objects whose row, which this deletes, is none from then on"
+        None, description="the feeder of written objects whose row this request deletes"
     )
 
     @model_validator(mode="after")

@@ -82,7 +82,8 @@ class SetUpPart(Part):
         "trial", description="vu: for each VU of the groups that use it"
     )
     renew: TimeNs | None = Field(
-        None, description="each user asks it again after so long, and after a 401, as a request of the load"
+        None,
+        description="each user requests it again after this time, and after a 401, as a request of the load",
     )
 
     @model_validator(mode="after")

@@ -120,10 +120,10 @@ class GroupPart(Part):
 
 
 VUS = "how many virtual users"
-START_VUS = "users at the begin"
+START_VUS = "users at the start"
 ITERATIONS = "how many requests: of all users together, or of each"
 RATE = "arrivals: 500/s"
-START_RATE = "arrivals at the begin: 50/s"
+START_RATE = "arrivals at the start: 50/s"
 EXECUTOR = "constant-vus, constant-arrival-rate …"
 THINK_TIME = (
     "pause between a user's requests: 0.1s, {uniform: [1s, 3s]}, {exponential: 2s} or {lognormal: "
@@ -136,7 +136,7 @@ ON_FULL = (
     "be dropped, which is counted"
 )
 RAMP_UP = "until all are there; excluded from measurement"
-PACING = "a user's iterations begin at least so far apart"
+PACING = "shortest time between the starts of a user's iterations"
 MAX_VUS = (
     "how many may be under way; left out: rate × timeout, as far as descriptors and local ports go "
     "(svload plan tells)"
@@ -176,7 +176,7 @@ class IterationsGroup(Thinking):
         counts = (self.iterations, self.vus)
         known = all(isinstance(count, int) for count in counts)
         if self.executor == "shared-iterations" and known and self.iterations < self.vus:
-            raise wrong("expected at least one iteration a user (iterations ≥ vus)")
+            raise wrong("expected at least one iteration per user (iterations ≥ vus)")
         if self.executor == "per-vu-iterations" and known and math.prod(counts) > bounds.ITERATIONS.most:
             raise wrong(bounds.ITERATIONS.text, "Ask for fewer users, or fewer iterations of each.")
         return self
@@ -300,7 +300,7 @@ def _executors_with(key: str) -> list[str]:
 
 _GRACE = "Leave it out: requests under way are followed to their end, or to their timeout."
 _OF_K6 = {
-    "duration": "How long is measured stands at the top: measure: {duration: 30s}.",
+    "duration": "The measured time is set at the top level: measure: {duration: 30s}.",
     "timeUnit": "Write it with the rate: rate: 50/s, or 50/min.",
     "gracefulStop": _GRACE,
     "gracefulRampDown": _GRACE,

@@ -13,7 +13,7 @@ from svload.study.references import refers
 from svload.study.tree import Path, dicts_of, section_of, sequence_of
 
 _ON_SERVICES = {
-    "reset": "bring it back to any state",
+    "reset": "restore any state of it",
     "restart": "start it anew",
     "drop_cache": "know its files",
 }

@@ -53,4 +53,4 @@ def part_of(reference: str, names: Names) -> FeederPart | VarPart | TakenPart:
         return TakenPart(taken=bare, raw=raw)
     if bare in REQUEST_TIME:
         return VarPart.model_validate({"var": bare, "raw": raw})
-    raise ValueError(f"${{{reference}}} is known to no request")
+    raise ValueError(f"${{{reference}}} is not known to any request")

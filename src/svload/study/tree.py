@@ -37,7 +37,7 @@ def read_tree(text: str, file: str) -> tuple[Node, list[Problem]]:
     SvloadError study-syntax if there is no tree at all.
     """
     if not is_text(text):
-        raise SvloadError(_syntax("half a surrogate pair is no text", file))
+        raise SvloadError(_syntax("half a surrogate pair is not text", file))
     if len(text.encode()) > TEXT_BYTES.most:
         raise SvloadError(
             _syntax(f"it is longer than {TEXT_BYTES.most:,} bytes ({TEXT_BYTES.because})", file)
@@ -57,10 +57,10 @@ def read_tree(text: str, file: str) -> tuple[Node, list[Problem]]:
         lines = text.splitlines() or [""]
         line = min(mark.line + 1, len(lines)) if mark else 1
         if "${" in lines[line - 1]:
-            reason += " (inside […] and {…} a ${…} must stand in quotes)"
+            reason += " (inside […] and {…} a ${…} must be quoted)"
         raise SvloadError(_syntax(reason, f"{file}:{line}")) from why
     except RecursionError as why:
-        raise SvloadError(_syntax("it is nested beyond every sensible study", file)) from why
+        raise SvloadError(_syntax("it is nested too deeply", file)) from why
     except (YAMLError, ValueError) as why:
         raise SvloadError(_syntax(" ".join(str(why).split()), file)) from why
     reader = _Reader(file)
@@ -87,11 +87,11 @@ def _of_json(text: str, file: str) -> Node:
         if count > VALUES.most:
             raise SvloadError(_too_large(VALUES, file))
         if depth > MAX_DEPTH:
-            raise ValueError("it is nested beyond every sensible study")
+            raise ValueError("it is nested too deeply")
         if isinstance(value, float) and not math.isfinite(value):
             refuse(str(value))
         if not all(map(is_text, value if isinstance(value, dict) else [value])):
-            raise ValueError("half a surrogate pair is no text")
+            raise ValueError("half a surrogate pair is not text")
         if isinstance(value, dict):
             return Node({key: node(item, depth + 1) for key, item in value.items()}, file)
         return Node([node(item, depth + 1) for item in value] if isinstance(value, list) else value, file)
@@ -125,7 +125,7 @@ class _Reader:
         if self.count > VALUES.most:
             raise SvloadError(_too_large(VALUES, place))
         if depth > MAX_DEPTH:
-            raise SvloadError(_syntax("it is nested beyond every sensible study", place))
+            raise SvloadError(_syntax("it is nested too deeply", place))
         kind = type(raw).__name__
         if kind == "ScalarNode":
             return Node(self.scalar(raw, place), place)
@@ -140,7 +140,7 @@ class _Reader:
                 continue
             if key.value in mapping:
                 self.faults.append(
-                    _syntax(f"“{_shortened(key.value)}” stands here a second time", f"{self.file}:{key_line}")
+                    _syntax(f"“{_shortened(key.value)}” is listed twice", f"{self.file}:{key_line}")
                 )
             mapping[str(key.value)] = self.node(value, key_line, depth + 1)
         return Node(mapping, place)
@@ -149,7 +149,7 @@ class _Reader:
         """Return a plain value; dates stay text."""
         tag, text = str(raw.tag).removeprefix("tag:yaml.org,2002:"), str(raw.value)
         if not is_text(text):
-            self.faults.append(_syntax("half a surrogate pair is no text", place))
+            self.faults.append(_syntax("half a surrogate pair is not text", place))
             return ""
         if raw.style is None and tag == "null":
             return None

@@ -23,9 +23,7 @@ def turn_mistakes(data: Mapping[str, Any], owners: dict[str, Source]) -> Iterabl
     if measure.get("order") != "turns":
         if measure.get("control") is True:
             reason = "a control is one more side of those that take turns"
-            yield bad_value(
-                ("measure", "control"), reason, True, "Write order: turns beside it, or leave it out."
-            )
+            yield bad_value(("measure", "control"), reason, True, "Add order: turns, or leave it out.")
         return
     yield from _comparisons(data, owners)
     for name, service in dicts_of(section_of(data, "lab")):
@@ -108,7 +106,7 @@ def _comparisons(data: Mapping[str, Any], owners: dict[str, Source]) -> Iterable
             reason = "a control is the baseline of one effect, and an interaction has two"
             yield bad_value((*path, "by"), reason, item["by"], "Leave control out.")
         if _is_sampled(item.get("metric"), owners):
-            reason = "it is read at moments of its own, which turns of half a second fall between"
+            reason = "it is read at moments of its own, so turns of half a second fall between two readings"
             yield bad_value((*path, "metric"), reason, item["metric"], f"Compare a response, {_OR}.")
 
 
@@ -132,7 +130,7 @@ def side_mistakes(
         if group.executor.shape != "constant":
             reason = "turns need a load that stays the same"
             yield bad_value(
-                ("traffic", group.name), reason, group.executor.kind, f"Take another executor, {_OR}."
+                ("traffic", group.name), reason, group.executor.kind, f"Use another executor, {_OR}."
             )
     present = [case for case in cases if case.excluded is None and case.name in configs]
     for one in sets_of_cases(present, str(factors[0])):

@@ -16,7 +16,7 @@ def unknown_to(request: Request, known: Collection[str], path: Path) -> Iterator
     for part in request.parts:
         if isinstance(part, TakenPart) and part.taken not in {*known, *request.takes_under_way}:
             reason = f"{request.name} uses ${{{part.taken}}}, which no earlier step nor setup takes"
-            yield bad_value(path, reason, part.taken, "Take it in a step before, or under setup.")
+            yield bad_value(path, reason, part.taken, "Take it in an earlier step, or under setup.")
 
 
 def secret_in_address(request: Request, secrets: Collection[str], path: Path) -> Iterator[Mistake]:

@@ -47,9 +47,9 @@ class AdminConnection:
         try:
             found = json.loads(self.get(path))
         except ValueError as why:
-            raise OSError(f"{path} is no JSON ({why})") from why
+            raise OSError(f"{path} is not JSON ({why})") from why
         if not isinstance(found, dict):
-            raise OSError(f"{path} is no JSON object")
+            raise OSError(f"{path} is not a JSON object")
         return found
 
     def close(self) -> None:

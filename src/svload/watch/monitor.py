@@ -97,7 +97,7 @@ def number(found: Mapping[str, Any], name: str) -> float:
     except (TypeError, ValueError, OverflowError):
         value = nan
     if not isfinite(value):
-        raise OSError(f"{name} is no number: “{str(found[name])[:40]}”")
+        raise OSError(f"{name} is not a number: “{str(found[name])[:40]}”")
     return value
 
 

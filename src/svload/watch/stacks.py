@@ -233,7 +233,7 @@ class StackSampler:
         if any(sign in words for sign in _DENIED):
             hint = "Run svload as root, or let users sample: sysctl kernel.perf_event_paranoid=0."
             return not_measured(service, "perf may not sample here", hint)
-        last = next((line for line in reversed(words.splitlines()) if line.strip()), "it said nothing")
+        last = next((line for line in reversed(words.splitlines()) if line.strip()), "it printed nothing")
         return not_measured(service, f"perf failed: {last.strip()}")
 
     def _nothing(self) -> str:

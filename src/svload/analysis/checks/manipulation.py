@@ -84,7 +84,7 @@ def _repeats(config: CaseConfig, context: Context) -> Iterator[Part]:
         yield Part("REFUSED", f"rows were requested again before the walk was complete: {text}", remedy)
     elif walking:
         names = ", ".join(group.name for group in walking)
-        yield Part("VALID", f"no row was asked again before the whole table was walked ({names})")
+        yield Part("VALID", f"no row was requested again before the whole table had been walked ({names})")
 
 
 _NEVER_OPEN = [

@@ -235,7 +235,7 @@ def _condition(checked: dict[str, Any]) -> str:
 
 def pack(
     run: str = RUN,
-    target: Path = typer.Option(None, "--to", help="The file to write; default: beside the run."),
+    target: Path = typer.Option(None, "--to", help="The file to write; default: next to the run."),
     thin: bool = typer.Option(
         False,
         "--thin",

@@ -206,12 +206,12 @@ def _unpack(archive: tarfile.TarFile, to: Path) -> None:
 def _last(output: str) -> str:
     lines = [line for line in output.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("ERROR")]
-    return (errors or lines or ["it said nothing"])[-1][:300]
+    return (errors or lines or ["it printed nothing"])[-1][:300]
 
 
 def _path(name: str) -> Path:
     if not _NAME.fullmatch(name):
-        raise Refused("fleet-step", reason=f"{name} is no setting of the network")
+        raise Refused("fleet-step", reason=f"{name} is not a setting of the network")
     return _SETTINGS / name.replace(".", "/")
 
 

@@ -123,7 +123,7 @@ class Children:
         agent-refused."""
         child = self._speaking(name)
         if child.answer is not None and not child.answer.done():
-            raise refused(f"{name} was told something and has not answered yet")
+            raise refused(f"{name} was sent a message and has not answered yet")
         child.answer = self._loop.create_future()
         self._say(child, message)
         try:
@@ -196,7 +196,9 @@ class Children:
         if child.exit_code is None:
             self._signal_group(child, signal.SIGKILL)
         if not await _wait(child.ended, _KILL_BOUND_S):
-            self._notices.add(child.name, "note", {"text": f"pid {child.started.machine_pid} does not die"})
+            self._notices.add(
+                child.name, "note", {"text": f"pid {child.started.machine_pid} can't be stopped"}
+            )
         await self._clean(child, deadline)
 
     def _ask_to_end(self, child: Child) -> None:
@@ -222,7 +224,7 @@ class Children:
         try:
             self._groups.end(child.name)
         except OSError as why:
-            self._notices.add(child.name, "note", {"text": f"what it started does not die: {why}"})
+            self._notices.add(child.name, "note", {"text": f"what it started can't be stopped: {why}"})
             return
         if child.exit_code is None or left:
             return

@@ -20,7 +20,7 @@ def collect(request: dict[str, Any]) -> dict[str, Any]:
     try:
         with open(path, "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise fail("agent-refused", reason=f"{path} is no file", hint="")
+                raise fail("agent-refused", reason=f"{path} is not a file", hint="")
             file.seek(offset)
             data = file.read(wanted)
     except OSError as why:

@@ -152,7 +152,7 @@ def _undo_lab(entry: Entry) -> str | None:
     if hidden := _hidden(int(entry["mark"].rpartition("-")[2]), entry["until_wall"]):
         who = ", ".join(f"{one.pid} ({one.name})" for one in hidden)
         raise OSError(
-            f"process {who} began in it and hides whose it is: end it with “kill” if it was a server's"
+            f"process {who} began in it and hides its owner: end it with “kill” if it belonged to a server"
         )
     return f"ended {ended} strays" if ended else None
 
@@ -191,7 +191,7 @@ def _kill_all(find: Callable[[], list[linux.ProcessStat]]) -> int:
         for target in targets:
             linux.send_signal(target.pid, signal.SIGKILL)
         if time.monotonic() > deadline:
-            raise TimeoutError(f"pid {targets[0].pid} does not die")
+            raise TimeoutError(f"pid {targets[0].pid} can't be stopped")
         time.sleep(_POLL_S)
         targets = find()
     return len(first)

@@ -112,7 +112,7 @@ class AgentServer:
         asyncio.get_running_loop().remove_reader(ready)
         os.close(ready)
         if not self._owned:
-            self.lose_lease("who started it ended before it had an owner")
+            self.lose_lease("the process that started it ended before it had an owner")
 
     async def live(self) -> None:
         """Return when the lease is lost."""

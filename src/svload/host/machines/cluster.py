@@ -229,7 +229,8 @@ def _why_not(one: _Started) -> Problem:
     if code in (126, 127) or "No module named" in text:
         return Problem("fleet-no-svload", {"host": host, "python": one.reach.python})
     return Problem(
-        "fleet-worker", {"host": host, "reason": text or f"it said nothing within {_WORKER_WITHIN_S:.0f} s"}
+        "fleet-worker",
+        {"host": host, "reason": text or f"it printed nothing within {_WORKER_WITHIN_S:.0f} s"},
     )
 
 

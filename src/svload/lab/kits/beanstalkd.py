@@ -34,7 +34,7 @@ class BeanstalkdOptions(KitOptions):
     binlog_sync: DurationNs | None = option(
         None,
         unit="time",
-        doc="keep jobs on disk too (-b), and sync that file at most once in so long (-f), in whole ms; 0 s: at every "
+        doc="keep jobs on disk too (-b), and sync that file at most once in this time (-f), in whole ms; 0 s: at every "
         "write; left out, jobs are in memory alone",
     )
 

@@ -70,7 +70,7 @@ class CommandOptions(KitOptions):
     )
     build: Annotated[Recipe, BeforeValidator(read_recipe), _A_MAPPING] | None = option(
         None,
-        doc="its source is built first: make, cargo, go, maven or pip with a folder beside the study, {make: "
+        doc="its source is built first: make, cargo, go, maven or pip with a folder next to the study, {make: "
         "target, args: all}; "
         "once for the same source, tool and args",
     )
@@ -81,7 +81,7 @@ class CommandOptions(KitOptions):
     )
     files: Annotated[dict[str, int] | str, BeforeValidator(read_files), _FILES_WRITTEN] | None = option(
         None,
-        doc="what it sends: name and size of files to be made, or a folder beside the study, or one of what was "
+        doc="what it sends: name and size of files to be made, or a folder next to the study, or one of what was "
         "built (${build}/files); how much of them lies in the page cache is read",
     )
     ready: Annotated[str, AfterValidator(_ready)] | None = option(

@@ -61,7 +61,7 @@ class ExternalOptions(KitOptions):
     ca_file: str | None = option(
         None,
         change="request",
-        doc="PEM file, beside the study, of the authority that signed its certificate",
+        doc="PEM file, next to the study, of the authority that signed its certificate",
     )
     verify: bool = option(True, change="request", doc="false: any certificate will do")
     connect_to: Annotated[str | None, AfterValidator(_host_and_port)] = option(
@@ -123,7 +123,7 @@ class External(Kit):
     )
     harmless = frozenset({"ca_file", "verify"})
     permits = Permits(
-        "what only reads: a request that may write is asked about, since svload did not start the server"
+        "only reads: svload asks about a request that may write, since svload did not start the server"
     )
     addresses = frozenset({"at", "connect_to"})
     options: ExternalOptions
@@ -155,7 +155,7 @@ class External(Kit):
         path = (folder / self.options.ca_file).resolve()
         if not path.is_relative_to(folder) or not path.is_file():
             reason = f"there is no file “{self.options.ca_file}” in the study's folder"
-            raise self._no_ca(reason, "Put the PEM file beside study.yaml.")
+            raise self._no_ca(reason, "Put the PEM file next to study.yaml.")
         pem = path.read_text(encoding="ascii", errors="replace")
         if not holds_certificate(pem):
             raise self._no_ca(f"“{self.options.ca_file}” holds no certificate", "It is a PEM file.")

@@ -116,6 +116,6 @@ def _spelled(name: str, value: Any) -> str:
         return text
     if name in _WORDS:
         if not re.fullmatch(r"[A-Za-z0-9. ]+", text):
-            raise ValueError(f"“{shortened(text, 60)}” are no plain words, such as TLSv1.2 TLSv1.3")
+            raise ValueError(f"“{shortened(text, 60)}” are not plain words, such as TLSv1.2 TLSv1.3")
         return text
     return f'"{text}"'

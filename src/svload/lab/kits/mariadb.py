@@ -49,11 +49,11 @@ class MariadbOptions(KitOptions):
         doc="a user who may do all in that database; until the study is trusted, read and write its rows",
     )
     password: Annotated[str, AfterValidator(_password)] = option(
-        "lab", doc="the user's password: for this private server alone, since it stands in the record"
+        "lab", doc="the user's password: for this private server alone, since it is in the record"
     )
     sql: str | None = option(
         None,
-        doc="an SQL file, beside the study, that makes tables and rows; carried out by the administrator",
+        doc="an SQL file next to the study that creates tables and rows; run by the administrator",
     )
     connections: int = option(151, ge=1, change="live", doc="most connections at a time (max_connections)")
     buffer_pool: SizeBytes = option(
@@ -179,7 +179,7 @@ class Mariadb(Server):
                 "lab-failed",
                 place=self.context.service,
                 reason=f"{file} is not there, which is to make the tables of {self.context.service}",
-                hint="Name a file beside the study.",
+                hint="Name a file next to the study.",
             )
         self._opened += 1
         # it stops at the first error in a file

@@ -189,7 +189,7 @@ class Nginx(Server):
     balances = True
     harmless = frozenset({"files", "of", "workers", "worker_connections", "backlog"})
     permits = Permits(
-        "all methods: its configuration takes none that changes a file, and its status page only tells"
+        "all methods: its configuration takes none that changes a file, and its status page is read-only"
     )
     harmless_tuning = _HARMLESS
     programs = {"nginx": "nginx-light"}

@@ -99,7 +99,7 @@ class SwiftOptions(KitOptions):
         "24h", unit="time", ge=1_000_000_000, doc="how long a token of its tempauth is good"
     )
     count_requests: bool = option(
-        True, doc="let the proxy count its answers (proxy-logging, statsd), to be held against what was sent"
+        True, doc="let the proxy count its answers (proxy-logging, statsd), for comparison with what was sent"
     )
 
     @model_validator(mode="after")

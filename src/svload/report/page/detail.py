@@ -35,7 +35,7 @@ class Detail:
     note: str = ""
 
 
-_BESIDE = "the series of every monitored resource are in series.csv beside this page"
+_BESIDE = "the series of every monitored resource are in series.csv next to this page"
 LEVELS = (
     Detail(60, 60, True, 8, 60, 1000, 6, True, False, 0.002),
     Detail(60, 20, True, 8, 60, 1000, 6, True, False, 0.004, "There is much to draw: of monitored resources 20 points of each series are drawn at most; their CSV has all."),

@@ -253,7 +253,7 @@ class Samples:
         if self._form.clock_ns > MS:  # all samples of a second seem to begin at once
             kind = None
             notes.append(
-                "Its time stamps are whole seconds: parts of samples and transactions can't be told from requests."
+                "Its time stamps are whole seconds: parts of samples and transactions can't be distinguished from requests."
             )
         elif _stamped_at_end(begun, spent, thread, _alone(label, kind, labels)):
             begun -= spent

@@ -267,7 +267,7 @@ class _Points:
             users = changes(at - epoch, np.rint(count).astype(np.int64))
             of_group = (int(users.count.max()),) if len(names) == 1 else ()
         else:
-            notes.append("It has no points of vus, so ramps can't be told from the load.")
+            notes.append("It has no points of vus, so ramps can't be distinguished from the load.")
         return Requests(
             epoch_ns=epoch, clock_ns=clock_ns, begun_ns=begun, spent_ns=spent_ns, ok=columns.take("ok", bool), group=group,
             label=columns.take("label", np.int16), groups=names, labels=self._labels.all(), status=columns.take("status", np.uint16),

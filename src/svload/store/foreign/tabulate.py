@@ -100,7 +100,9 @@ def tabulate(requests: Requests, whole: bool = False) -> Made:
             _summary(requests, mine, done[mine], name, steps[name], users, (low, high), of_group, own_sums)
         )
     if not requests.users_of_group:
-        notes.append(f"Users are not told; at most {', '.join(map(str, at_work))} were at work at once.")
+        notes.append(
+            f"The file doesn't record users; at most {', '.join(map(str, at_work))} were at work at once."
+        )
     if len(requests) <= MOST_ROWS:
         tables["samples"] = _samples(requests, step)
     else:

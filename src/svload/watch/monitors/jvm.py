@@ -39,7 +39,7 @@ class JvmMonitor(Monitor):
         "gc_pause_seconds": "the longest collection since the reading before; where there were several, "
         "their mean or the last, whichever is longer",
         "threads": "number of live threads",
-        "out_of_memory_total": "number of times that its log tells of an OutOfMemoryError since svload watches it",
+        "out_of_memory_total": "number of OutOfMemoryErrors in its log since svload began to watch it",
     }
     limits = (
         Limit("Java heap", "memory", "heap_used_bytes", "heap_limit_bytes", at=0.95, brief=True),

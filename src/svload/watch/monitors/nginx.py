@@ -28,7 +28,7 @@ class NginxMonitor(ConnectedMonitor):
         "handled_total": "number of connections handled; fewer than accepted when worker_connections ran out",
         "unhandled_total": "number of connections that were accepted and closed at once, for lack of "
         "worker_connections",
-        "connections_limit": "number of connections that its workers may hold open together, as its kit told",
+        "connections_limit": "number of connections that its workers may hold open together, as its kit reports",
         "requests_total": "number of requests",
         "reading": "number of connections whose request head is being read",
         "writing": "number of connections that get an answer",

@@ -26,15 +26,15 @@ class PrometheusMonitor(ConnectedMonitor):
     entity is the series' labels; buckets and quantiles are left out."""
 
     name = "prometheus"
-    summary = "what a server or its exporter tells in Prometheus' text format"
+    summary = "what a server or its exporter reports in Prometheus' text format"
     metrics: ClassVar[Mapping[str, str]] = {
         "series_left_out": f"number of series beyond {MOST_SERIES}, which are not read",
-        "process_open_fds": "number of open descriptors, as its client library tells; further series have "
+        "process_open_fds": "number of open descriptors, as its client library reports; further series have "
         "the page's own names, a counter's ending in _total",
-        "process_max_fds": "number of descriptors that it may have, as its client library tells",
+        "process_max_fds": "number of descriptors that it may have, as its client library reports",
     }
     limits = (
-        Limit("descriptors, as it tells", "descriptors", "process_open_fds", "process_max_fds", brief=True),
+        Limit("descriptors, as it reports", "descriptors", "process_open_fds", "process_max_fds", brief=True),
     )
     interval_s = 1.0
     cpu_share = 0.005

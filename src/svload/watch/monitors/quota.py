@@ -75,7 +75,7 @@ class QuotaMonitor(Monitor):
             for metric, value in read_group(paths)
         ]
         if not readings:
-            raise ProcessLookupError(f"no control group of {self.service} tells of its limits")
+            raise ProcessLookupError(f"no control group of {self.service} shows its limits")
         return readings
 
 

@@ -31,7 +31,7 @@ class WorkersMonitor(Monitor):
         "connections": "number of open connections of a worker",
         "connections_fullest": "number of open connections of the worker that has most, on the port of which the kit "
         "told how many each serves",
-        "connections_limit": "number of connections that each worker there serves at a time, as its kit told",
+        "connections_limit": "number of connections that each worker there serves at a time, as its kit reports",
     }
     limits = (
         Limit(
