@@ -31,7 +31,7 @@ from benches.harness import arguments, page
 from svload.host import cache_dir
 from svload.host.machine.facts import describe_machine
 from svload.host.process import cgroups
-from svload.model.faults import limit_told
+from svload.model.faults import limit_text
 
 PHASE_S, KILLED_PHASE_S = 2.0, 0.6
 MOST_USED = 1.1
@@ -102,7 +102,7 @@ processes of svload and in the lab's networks, and journals. The machine's inter
 
 def _row(one: Seen) -> str:
     values = (one.held.asked, one.found, one.restored, one.without, one.with_it)
-    shows = [limit_told(one.held.setting, float(f"{value:.3g}")) for value in values]
+    shows = [limit_text(one.held.setting, float(f"{value:.3g}")) for value in values]
     return f"| {one.workers} | `{one.held.option}` | {' | '.join(shows)} | {'held' if _held(one) else 'NOT HELD'} |"
 
 

@@ -131,7 +131,7 @@ def test_pacing_and_long_iterations_count(tmp_path: Path) -> None:
     configs = configs_of(tmp_path, traffic={"users": users})
     [told] = unreached_limits(configs, lambda case: None)
     assert told.startswith(
-        "50 users who begin anew every 200 ms ask for 250/s at most in cpus-1.0_think-0, cpus-1.0_think-100ms, cpus-0.9_think-0 and 3 more:"
+        "50 users who begin again every 200 ms ask for 250/s at most in cpus-1.0_think-0, cpus-1.0_think-100ms, cpus-0.9_think-0 and 3 more:"
     )
 
 

@@ -123,7 +123,7 @@ def test_a_pack_is_read_like_the_run(demo: Demo, tmp_path: Path) -> None:
     elsewhere = World(tmp_path / "elsewhere")
     elsewhere.root.mkdir()
     checked = elsewhere.json("verify", str(packed))
-    assert checked == {"sealed": 8, "thinned": 0, "damage": [], "made_anew": [], "builds": [], "altered": []}
+    assert checked == {"sealed": 8, "thinned": 0, "damage": [], "made_again": [], "builds": [], "altered": []}
     assert "TC9.r1" in elsewhere.svload("why", "TC9.r1", "--run", str(packed)).stdout
     sql = "select sum(ok) as ok from trials"
     asked = elsewhere.json("query", str(packed), sql)

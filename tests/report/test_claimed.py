@@ -303,8 +303,8 @@ def test_the_most_frequent_reason_stands_first(reported: Reporter) -> None:
 def test_doubts_stand_after_the_answer(reported: Reporter) -> None:
     found = answer(doubted(reported("plain").findings, GRADES))
     assert found.claims
-    assert found.unsaid[0].text.startswith("Not usable: p99 in 3 of 18 trials")
-    assert any(reason.startswith("✗ the machine stalled") for reason in found.unsaid[0].reasons)
+    assert found.caveats[0].text.startswith("Not usable: p99 in 3 of 18 trials")
+    assert any(reason.startswith("✗ the machine stalled") for reason in found.caveats[0].reasons)
 
 
 def test_the_load_that_was_made_stands_under_the_question(reported: Reporter) -> None:

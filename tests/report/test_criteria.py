@@ -238,7 +238,7 @@ def test_where_only_what_is_not_asked_for_is_doubted_it_says_what_is(plain: Find
     found = doubted(plain, {trial.trial: {"probe.response.p99": "WEAK"} for trial in plain.trials})
     asked = (SUCCESS, "cache.hit_ratio")
     cases = tuple(evolve(one, asked=asked, instrument="VALID") for one in found.cases)
-    told = [one.text for one in answer(evolve(found, cases=cases, claims=())).unsaid]
+    told = [one.text for one in answer(evolve(found, cases=cases, claims=())).caveats]
     assert (
         "The numbers that the study asks for (ok and cache hits) are reliable; other numbers are rough (~)."
         in told

@@ -93,7 +93,7 @@ def test_a_trial_is_told_by_its_grade(
 def test_no_sentence_is_made_of_a_checks_name(reported: Reporter) -> None:
     for grade in ("WEAK", "REFUSED"):
         found = answer(graded(reported("plain").findings, grade))
-        for one in (*found.first, *found.sentences, *found.unsaid):
+        for one in (*found.first, *found.sentences, *found.caveats):
             assert not _NAMED.search(one.whole), one.whole
     for check in all_checks():
         assert "-" not in cause(check.name), check.name
@@ -148,7 +148,7 @@ def test_what_does_not_lead_is_a_line_among_the_doubts(reported: Reporter, besid
     assert headline(findings) == headline(clean)
     found = answer(findings)
     assert found.first == answer(clean).first
-    (line,) = [one for one in found.unsaid if "order: 9 × 201, expected 200" in one.text]
+    (line,) = [one for one in found.caveats if "order: 9 × 201, expected 200" in one.text]
     assert (line.mark, line.certainty) == ("~", "counted")
 
 
@@ -171,7 +171,7 @@ def test_failures_are_told_by_kind_most_frequent_first(reported: Reporter) -> No
 def test_a_run_without_failures_tells_of_none(reported: Reporter) -> None:
     findings = reported("plain").findings
     assert findings.failures == ()
-    assert not [one for one in answer(findings).unsaid if "failed" in one.text]
+    assert not [one for one in answer(findings).caveats if "failed" in one.text]
 
 
 def test_those_of_a_run_are_found(reported: Reporter) -> None:

@@ -26,7 +26,7 @@ from svload.model.results import TrialSummary
 from svload.run.secrets import _without as without
 from svload.run.trust import is_trusted, trust
 from svload.store import RunDir, measured_programs, other_builds, seal_trial, write_artefact
-from svload.store.pack import telling_columns
+from svload.store.pack import secret_columns
 from svload.study import named_programs
 
 BUILDS = {"build": {"a": {"dir": "builds/a"}, "b": {"dir": "builds/b"}}}
@@ -381,4 +381,4 @@ def test_a_pack_says_which_columns_may_be_secret(tmp_path: Path) -> None:
     (found.inputs / "users.csv").write_text("name,Password\nann,hush\n")
     (found.inputs / "keys.csv").write_text("id,api_key,accessToken\n1,a,b\n")
     (found.inputs / "objects.csv").write_text("path,size_bytes,digest\n/a,1,x\n")
-    assert telling_columns(found) == ["keys.csv: api_key", "keys.csv: accessToken", "users.csv: Password"]
+    assert secret_columns(found) == ["keys.csv: api_key", "keys.csv: accessToken", "users.csv: Password"]

@@ -55,13 +55,13 @@ def test_a_thin_copy_may_remake_its_findings(run: SyntheticRun, tmp_path: Path) 
     """They are no sealed fact: a report of another day makes them anew, which is no damage."""
     api.analyse(run)
     opened = open_pack(api.pack(str(run.path), tmp_path / "thin.zip", thin=True), tmp_path / "cache")
-    assert api.verify(str(opened.path))["made_anew"] == []
+    assert api.verify(str(opened.path))["made_again"] == []
     api.analyse(opened)
     checked = api.verify(str(opened.path))
-    assert (checked["damage"], checked["made_anew"]) == ([], [])
+    assert (checked["damage"], checked["made_again"]) == ([], [])
     edited = opened.findings_path.read_text().replace('"instrument": "VALID"', '"instrument": "REFUSED"', 1)
     opened.findings_path.write_text(edited)
-    (said,) = api.verify(str(opened.path))["made_anew"]
+    (said,) = api.verify(str(opened.path))["made_again"]
     assert "did not match the sealed trials" in said
 
 

@@ -172,13 +172,13 @@ def test_the_inputs_are_held_by_the_seals(run: RunDir) -> None:
 
 def test_findings_that_were_edited_are_made_anew_and_said(run: RunDir) -> None:
     api.analyse(run)
-    assert api.verify(str(run.path))["made_anew"] == []
+    assert api.verify(str(run.path))["made_again"] == []
     rewrite(run.findings_path, '"instrument": "VALID"', '"instrument": "REFUSED"')
     checked = api.verify(str(run.path))
     assert checked["damage"] == []
-    (said,) = checked["made_anew"]
+    (said,) = checked["made_again"]
     assert "findings.json did not match the sealed trials" in said
-    assert api.verify(str(run.path))["made_anew"] == []
+    assert api.verify(str(run.path))["made_again"] == []
 
 
 def test_a_report_that_is_not_as_it_was_written_is_named(run: RunDir) -> None:

@@ -89,7 +89,7 @@ def _most_asked(groups: Sequence[Group]) -> tuple[str, float] | None:
         return None
     most_rps = executor.peak_rps * groups[0].longest_iteration
     pause = show_duration(executor.cycle_ns / 1e9)
-    does = "begin anew every" if executor.pacing_ns > executor.think_time.mean_ns else "think"
+    does = "begin again every" if executor.pacing_ns > executor.think_time.mean_ns else "think"
     return f"{executor.most_vus:,} users who {does} {pause} ask for {_rate(most_rps)}/s at most", most_rps
 
 

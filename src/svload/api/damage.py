@@ -15,7 +15,7 @@ T = TypeVar("T")
 MOST_REPORTED = 10
 
 
-def damage_is_told(read: Callable[P, T]) -> Callable[P, T]:
+def reports_damage(read: Callable[P, T]) -> Callable[P, T]:
     """Decorate functions that take runs: their failures become run-damaged if a run's own digests show
     damage, else they remain defects."""
 

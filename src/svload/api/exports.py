@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from svload.api.damage import damage_is_told
+from svload.api.damage import reports_damage
 from svload.api.runs import RUNS, read_findings
 from svload.api.typed import writing
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 TableKind = Literal["csv", "parquet"]
 
 
-@damage_is_told
+@reports_damage
 def export_tables(
     run_name: str, kind: TableKind, to: Path | None = None, out: Path = RUNS
 ) -> tuple[Path, ...]:
@@ -34,7 +34,7 @@ def export_tables(
         return export_views(found, folder, kind)
 
 
-@damage_is_told
+@reports_damage
 def export_jtl(run_name: str, to: Path | None = None, out: Path = RUNS) -> tuple[Path, ...]:
     """Write each trial's requests with JMeter's columns to `to` (default: `derived/jtl/` of the run) and
     return the files.
@@ -51,7 +51,7 @@ def export_jtl(run_name: str, to: Path | None = None, out: Path = RUNS) -> tuple
         return write(found, folder)
 
 
-@damage_is_told
+@reports_damage
 def openmetrics(run_name: str, to: Path | None = None, out: Path = RUNS, stamps: bool = False) -> str:
     """Return the run as OpenMetrics text; also written to `to`, whole or not at all. Of an unfinished run
     only the journals are read, so that the measuring machine is hardly loaded.
@@ -91,7 +91,7 @@ def _has_ended(found: RunDir) -> bool:
     return marks[-1:] == ["run-ended"]
 
 
-@damage_is_told
+@reports_damage
 def summary(run_name: str, out: Path = RUNS) -> str:
     """Return the findings as Markdown for a CI job's page. Raises SvloadError run-not-found, run-damaged."""
     from svload.report.files.markdown import summary_markdown
@@ -100,7 +100,7 @@ def summary(run_name: str, out: Path = RUNS) -> str:
     return summary_markdown(read_findings(find_run(run_name, out)))
 
 
-@damage_is_told
+@reports_damage
 def figures(run_name: str, folder: Path, out: Path = RUNS) -> tuple[Path, ...]:
     """Write every figure of the run to `folder`, as SVG, PDF and PNG at both column widths, with captions;
     return the files.

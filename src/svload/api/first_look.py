@@ -63,11 +63,11 @@ def _init_command(command: str, folder: Path, path: Path, tell: Tell) -> str:
             with suppress(OSError):
                 part.rmdir()
         ran = command.replace("{", "{{").replace("}", "}}")
-        mend = f"It was started as “{ran}” in {folder}. Fix the command, then run init again."
+        advice = f"It was started as “{ran}” in {folder}. Fix the command, then run init again."
         deaf = any(one.code in ("service-not-ready", "service-died") for one in error.problems)
         if deaf and "${port}" not in study.with_port(command):
-            mend = f"It was started as “{ran}” in {folder}. {_NO_PORT}"
-        raise SvloadError(*(replace(one, details={"remedy": mend, **one.details}) for one in error.problems)) from error  # fmt: skip
+            advice = f"It was started as “{ran}” in {folder}. {_NO_PORT}"
+        raise SvloadError(*(replace(one, details={"remedy": advice, **one.details}) for one in error.problems)) from error  # fmt: skip
     lacks = _lacks(row, "/")
     text = study.init_study(command, lacks)
     _write_study(path, text)
@@ -95,8 +95,8 @@ def _lacks(row: Mapping[str, Any], path: str) -> str:
         403: "it wants to know who asks: give the request its headers",
         405: "it needs another method there, such as POST",
     }
-    mend = wanted.get(status, "use a path that exists" if status < 500 else "check its log")
-    return f"It answers {status} to GET {path}, so every request would fail: {mend}."
+    advice = wanted.get(status, "use a path that exists" if status < 500 else "check its log")
+    return f"It answers {status} to GET {path}, so every request would fail: {advice}."
 
 
 def _told(what: str, row: Mapping[str, Any], path: Path, text: str, lacks: str) -> str:
@@ -143,14 +143,14 @@ def doctor(
     study_path: str | None,
     profile: str | None,
     *,
-    anew: bool = False,
+    measure_again: bool = False,
     emit: Emit = lambda event: None,
 ) -> dict[str, Any]:
     """Return this machine's properties and capacity, its instrument certificate, and what a study would lack
     here.
 
     Keys: `machine`, `instrument` (null: none), `problems` (sentences). Loopback and timers are measured once
-    per boot, or again if `anew`.
+    per boot, or again if `measure_again`.
     """
     from svload import host, lab, run
     from svload.host.machine import kept_certificates
@@ -166,7 +166,7 @@ def doctor(
         configs = list(case_configs(lock).values())
         problems = [str(problem) for problem in lab.check(configs[0].services, host.cache_dir())]
         problems += [str(problem) for problem in run.misfits(configs, machine())]
-    figures = preflight(anew=anew)
+    figures = preflight(measure_again=measure_again)
     certificate = kept_certificates.instrument()
     warm = warm_state()
     kept = {"warm process": f"until {warm['until']}; “svload warm --end” ends it"} if warm else {}

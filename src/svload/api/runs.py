@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from svload.api.damage import damage_is_told
+from svload.api.damage import reports_damage
 from svload.api.typed import writing
 from svload.model.errors import ExitCode, SvloadError, fail
 from svload.model.events import Event
@@ -26,7 +26,7 @@ Emit = Callable[[Event], None]
 RUNS = Path("runs")
 
 
-@damage_is_told
+@reports_damage
 def judge_trial(found: RunDir, trial: str) -> dict[str, Any]:
     """Return the provisional verdict on one sealed trial, as data of a `trial-sealed` event."""
     from svload import analysis
@@ -67,20 +67,20 @@ def read_declared(folder: Path) -> TrialData:
     return replace(data, lab=lab)
 
 
-@damage_is_told
+@reports_damage
 def analyse(found: RunDir, emit: Emit = lambda event: None) -> Findings:
     """Make the final verdicts and findings from the sealed trials alone, and write derived/findings.json."""
     with _phase("analyse", emit):
-        findings, phases_s = _judge_anew(found)
+        findings, phases_s = _judge_again(found)
     return _with_phases(found, findings, phases_s)
 
 
 def judged(found: RunDir) -> Findings:
     """Return the findings of the sealed trials by today's rules; writes nothing."""
-    return _judge_anew(found)[0]
+    return _judge_again(found)[0]
 
 
-def _judge_anew(found: RunDir) -> tuple[Findings, list[dict[str, float]]]:
+def _judge_again(found: RunDir) -> tuple[Findings, list[dict[str, float]]]:
     """Return the findings of the sealed trials, made on all cores, and the phases of each trial. Writes
     nothing."""
     from svload.host.process.forks import spread
@@ -215,7 +215,7 @@ def _environment(events: Sequence[Event], trials: Sequence[TrialData]) -> dict[s
     return words | (measured_words(machines[-1]) if machines else {})
 
 
-@damage_is_told
+@reports_damage
 def report(found: RunDir, emit: Emit = lambda event: None) -> tuple[Findings, dict[str, Path]]:
     """Analyse a run and write its reports: report.html, report.xlsx, junit.xml, findings.json (in derived/).
 
@@ -246,7 +246,7 @@ def _own_tables(found: RunDir, sealed: int) -> tuple[dict[str, Any] | None, tupl
     return shown_tables(found.tables_path, sealed)
 
 
-@damage_is_told
+@reports_damage
 def put_tables(found: RunDir, tables: Sequence[OwnTable], made_by: str) -> Path:
     """Store tables for the run's next reports in place of earlier ones; return their file.
 
@@ -269,7 +269,7 @@ def verdict_exit(findings: Findings) -> ExitCode:
     return ending(findings).code
 
 
-@damage_is_told
+@reports_damage
 def why(run_name: str, name: str = "", out: Path = RUNS) -> TrialResult | CaseResult | Claim | Findings:
     """Return what is behind a trial's numbers, a case's limits, or a comparison's claim, by its name (or the
     beginning of it); without a name all findings, with every doubt.
@@ -301,7 +301,7 @@ def why(run_name: str, name: str = "", out: Path = RUNS) -> TrialResult | CaseRe
     )
 
 
-@damage_is_told
+@reports_damage
 def read_findings(found: RunDir) -> Findings:
     """Read derived/findings.json; make it again if it is missing, altered, or from another analysis."""
     from svload import analysis
@@ -315,7 +315,7 @@ def read_findings(found: RunDir) -> Findings:
     return analyse(found)
 
 
-@damage_is_told
+@reports_damage
 def compare(
     first: str, second: str, out: Path = RUNS, page: Path | None = None
 ) -> tuple[list[dict[str, Any]], Path]:
@@ -337,7 +337,7 @@ def compare(
     return rows, path
 
 
-@damage_is_told
+@reports_damage
 def query(run_name: str, sql: str, out: Path = RUNS) -> tuple[list[str], list[tuple[Any, ...]]]:
     """Run SQL over a run's tables; return column names and rows. Raises SvloadError usage with DuckDB's
     message."""
@@ -349,11 +349,11 @@ def query(run_name: str, sql: str, out: Path = RUNS) -> tuple[list[str], list[tu
     return store.query(found, sql)
 
 
-@damage_is_told
+@reports_damage
 def verify(run_name: str, out: Path = RUNS) -> dict[str, Any]:
     """Return {"sealed": number of seals checked, "thinned": files that a thin pack holds in another form than
     was sealed, "damage": a sentence for each, "builds": a sentence for trials of another build than later
-    ones, "made_anew": a sentence if findings.json did not match the sealed trials, "altered": a sentence for
+    ones, "made_again": a sentence if findings.json did not match the sealed trials, "altered": a sentence for
     each file of the last report that was changed}.
 
     Detects damage, not forgery.
@@ -376,7 +376,7 @@ def verify(run_name: str, out: Path = RUNS) -> dict[str, Any]:
             f"trials and are left out: {names} changed"
             for names, trials in builds.items()
         ],
-        "made_anew": [] if damage or _as_packed(found) else _findings_made_anew(found),
+        "made_again": [] if damage or _as_packed(found) else _findings_made_again(found),
         "altered": [
             f"{path} is not as svload wrote it; “svload report {found.path}” writes it again"
             for path in altered_reports(found)
@@ -424,7 +424,7 @@ def damaged(run_name: str, out: Path = RUNS, trial: str | None = None) -> list[s
     ]
 
 
-def _findings_made_anew(found: RunDir) -> list[str]:
+def _findings_made_again(found: RunDir) -> list[str]:
     """Make findings.json again if it does not match the sealed trials; return a sentence on that."""
     from svload import analysis
     from svload.model.results import Findings
@@ -437,7 +437,7 @@ def _findings_made_anew(found: RunDir) -> list[str]:
         before = Findings.read(path)
     if before is not None and before.analysis_version != analysis.ANALYSIS_VERSION:
         return []
-    findings, phases_s = _judge_anew(found)
+    findings, phases_s = _judge_again(found)
     if (
         before is not None
         and findings.model_copy(update={"phases_s": before.phases_s}).to_json() == before.to_json()
@@ -450,7 +450,7 @@ def _findings_made_anew(found: RunDir) -> list[str]:
     ]
 
 
-@damage_is_told
+@reports_damage
 def pack(run_name: str, target: Path | None, out: Path = RUNS, thin: bool = False) -> Path:
     """Write the run as one file, without its study's secrets, that every command reads like the run itself;
     `thin`: small, and without the paths of this machine."""
@@ -470,13 +470,13 @@ def pack(run_name: str, target: Path | None, out: Path = RUNS, thin: bool = Fals
             return pack_run(copy, to)
 
 
-def telling_columns(run_name: str, out: Path = RUNS) -> list[str]:
+def secret_columns(run_name: str, out: Path = RUNS) -> list[str]:
     """Return the columns of the run's tables that may hold passwords, as `users.csv: password`; a pack
     includes them."""
     from svload.store import find_run
-    from svload.store.pack import telling_columns
+    from svload.store.pack import secret_columns
 
-    return telling_columns(find_run(run_name, out))
+    return secret_columns(find_run(run_name, out))
 
 
 def _kept_windows(found: RunDir) -> dict[str, tuple[int, int]]:

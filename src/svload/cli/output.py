@@ -113,25 +113,25 @@ def telling(on_event: Emit) -> Emit:
     even with --quiet."""
 
     def emit(event: Event) -> None:
-        tell_leftover(event)
+        report_leftover(event)
         on_event(event)
 
     return emit
 
 
-def tell_leftover(event: Event) -> None:
+def report_leftover(event: Event) -> None:
     """Print a line on stderr for the remains of a killed svload; ignore all other events."""
     if event.kind == "leftover":
         typer.echo(f"svload: {event.data['text']}", err=True)
 
 
-def tell_problems(error: SvloadError | None) -> None:
+def report_problems(error: SvloadError | None) -> None:
     """Print each problem of `error`, if there is one, as a line on stderr."""
     for problem in error.problems if error is not None else ():
         typer.echo(f"svload: {problem}", err=True)
 
 
-def tell_damage(run: str, out: Path, trial: str | None = None) -> None:
+def report_damage(run: str, out: Path, trial: str | None = None) -> None:
     """Print the damage that the following output may be based on, on stderr."""
     from svload import api
 
@@ -145,7 +145,7 @@ def show_result(result: RunResult, as_json: bool, answer: Callable[[Findings], s
     from svload.report.terminal.tables import show_findings
     from svload.report.wording.ending import quieter_line
 
-    tell_problems(result.outcome.error)
+    report_problems(result.outcome.error)
     for target in result.outcome.unauthorised:
         host = target.split("://", 1)[-1].rsplit(":", 1)[0]
         typer.echo(f"svload: {fail('unauthorised-target', target=target, host=host)}", err=True)

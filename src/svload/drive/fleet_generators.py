@@ -192,12 +192,12 @@ class FleetGenerators(Generators):
             time.monotonic() + READY_WITHIN_S + max(share.spec.end_ns for share in shares) / 1e9 + 2 * LATE_S
         )
         since, _ = self._agent.status(-1)
-        told_start = on_start is None
+        start_reported = on_start is None
         while any(thread.is_alive() for thread in threads):
             since, notices = self._agent.status(since, LOOK_S if meanwhile is None else ACT_S)
             offset_ns = time.monotonic_ns() - start.at_ns
-            if begun.is_set() and not told_start and on_start is not None:
-                told_start = True
+            if begun.is_set() and not start_reported and on_start is not None:
+                start_reported = True
                 on_start(start.at_ns)
             for notice in notices:
                 if (error := ended_server(notice, start.at_ns, may_end)) is not None:

@@ -191,14 +191,14 @@ def _listed(
 ) -> ObjectTable:
     """Return the listing once it equals what was put. Missing objects of an earlier filling are put again."""
     deadline = time.monotonic() + CONSISTENT_WITHIN_S
-    mended = put.count == len(planned)
+    complete = put.count == len(planned)
     while True:
         table = _list(api, objects, tell)
         found = entries(table)
         if found == put.sent:
             return table
-        if not mended:
-            mended = True
+        if not complete:
+            complete = True
             put.again(planned, found)
         elif time.monotonic() > deadline:
             sent = put.sent

@@ -23,13 +23,13 @@ def needs_of(specs: Sequence[ServiceSpec]) -> dict[str, tuple[str, ...]]:
     for spec in specs:
         own = kits[spec.kit].needs(spec.options) if spec.kit in kits else ()
         within = {str(spec.options.get("within"))} & machines if spec.kit in kits else set()
-        needs = [other for other in said_needs(spec) if other in known]
+        needs = [other for other in written_needs(spec) if other in known]
         named = [other for other, _ in named_in(spec.options, known) if other != spec.name]
         found[spec.name] = tuple(dict.fromkeys((*own, *within, *needs, *named)))
     return found
 
 
-def said_needs(spec: ServiceSpec) -> list[str]:
+def written_needs(spec: ServiceSpec) -> list[str]:
     """Return the services under `needs`, as written."""
     needs = spec.options.get("needs")
     named = [needs] if isinstance(needs, str) else needs

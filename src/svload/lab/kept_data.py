@@ -29,7 +29,7 @@ class KeptData:
         self._notes = folder / f"filling-{key}.jsonl" if folder else None
         self._lock = threading.Lock()
         self._file: TextIO | None = None
-        self._unsaid, self._said_s = 0, 0.0
+        self._unflushed, self._flushed_s = 0, 0.0
         self.objects: Held = {}
         self.containers: set[str] = set()
 
@@ -91,10 +91,10 @@ class KeptData:
         if self._file is None:
             return
         self._file.write(json.dumps(note, separators=(",", ":")) + "\n")
-        self._unsaid += 1
-        if self._unsaid >= FLUSH_LINES or time.monotonic() - self._said_s > FLUSH_S:
+        self._unflushed += 1
+        if self._unflushed >= FLUSH_LINES or time.monotonic() - self._flushed_s > FLUSH_S:
             self._file.flush()
-            self._unsaid, self._said_s = 0, time.monotonic()
+            self._unflushed, self._flushed_s = 0, time.monotonic()
 
     def close(self) -> None:
         """Flush and close the notes, which are kept."""

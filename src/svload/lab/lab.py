@@ -164,9 +164,9 @@ class Lab:
         before = self._kernel.found
         self._kernel.hold(sysctl)
         self._sysctl = dict(sysctl)
-        self._tell_settings("", tuple(one for one in self._kernel.found if one not in before))
+        self._report_settings("", tuple(one for one in self._kernel.found if one not in before))
 
-    def _tell_settings(self, whose: str, settings: Iterable[Setting]) -> None:
+    def _report_settings(self, whose: str, settings: Iterable[Setting]) -> None:
         """Report each setting that differs from the requested value."""
         for one in settings:
             if one.asked is not None and (one.why or one.found not in (None, one.asked)):
@@ -191,7 +191,7 @@ class Lab:
         except BaseException:
             self._stop(spec.name)
             raise
-        self._tell_settings(f"{spec.name}.", server.facts.settings)
+        self._report_settings(f"{spec.name}.", server.facts.settings)
         self._starter.say("ready", spec.name, seconds=round(time.monotonic() - began, 3))
 
     def down(self) -> None:
@@ -260,7 +260,7 @@ class Lab:
             self._up[name].spec = self._servers[name]
             if name not in stale:  # its facts have changed with the option
                 self._describe(name)
-                self._tell_settings(f"{name}.", self._facts_of(name).settings)
+                self._report_settings(f"{name}.", self._facts_of(name).settings)
         return self._again(stale)
 
     def restart(self, services: Iterable[str]) -> list[str]:

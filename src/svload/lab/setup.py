@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from svload.lab.catalogue import all_kits, check_specs
-from svload.lab.graph import check_needs, needs_of, said_needs
+from svload.lab.graph import check_needs, needs_of, written_needs
 from svload.lab.groups import group_mistakes
 from svload.lab.installs import apt_install
 from svload.lab.kit import KitOptions
@@ -33,7 +33,7 @@ def find_mistakes(specs: Sequence[ServiceSpec]) -> list[Mistake]:
 def _unknown_needs(specs: Sequence[ServiceSpec]) -> Iterator[Mistake]:
     known = [spec.name for spec in specs]
     for spec in specs:
-        for other in said_needs(spec):
+        for other in written_needs(spec):
             if other not in known:
                 yield unknown_name(("lab", spec.name, "needs"), other, "service", known)
 

@@ -82,9 +82,9 @@ class Stores:
 
     def refill(self, restarted: Iterable[str]) -> None:
         """Fill the sets of restarted services again."""
-        anew = set(restarted)
+        restarted_services = set(restarted)
         for objects, seed, _ in list(self._sets.values()):
-            if objects.service in anew:
+            if objects.service in restarted_services:
                 self.fill(objects, seed)
 
     def forget_but(self, objects: Sequence[ObjectSet]) -> set[str]:

@@ -205,7 +205,7 @@ class Death(Frozen):
     def sentence(self) -> str:
         """Return what happened, with the limit that applied."""
         when = "before the load" if self.offset_s is None else f"{self.offset_s:.3g} s into the load"
-        held = ", ".join(_limit_told(name, value) for name, value in sorted(self.limits.items()))
+        held = ", ".join(_limit_text(name, value) for name, value in sorted(self.limits.items()))
         if self.cause == "oom_kill":
             several = (
                 f"{self.kills} processes of {self.service}"
@@ -217,7 +217,7 @@ class Death(Frozen):
         return f"{self.service} exited unexpectedly {when} ({self.process}, {how}; {held})."
 
 
-def _limit_told(name: str, value: float) -> str:
+def _limit_text(name: str, value: float) -> str:
     group, _, kind = name.rpartition(".")
     word = {
         "memory_bytes": "of memory",

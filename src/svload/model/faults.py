@@ -120,7 +120,7 @@ class FaultEvent(Frozen):
     @property
     def what(self) -> str:
         """Return `web[2] was stopped`."""
-        held = ", ".join(limit_told(name, value) for name, value in sorted(self.limits.items()))
+        held = ", ".join(limit_text(name, value) for name, value in sorted(self.limits.items()))
         return f"{self.target} was {_PAST[self.do]}" + (f" to {held}" if held and self.do == "limit" else "")
 
     @property
@@ -139,7 +139,7 @@ class FaultEvent(Frozen):
         )
 
 
-def limit_told(name: str, value: float) -> str:
+def limit_text(name: str, value: float) -> str:
     """Return `0.2 cores`, `64 MiB of memory`, `5 MB/s of disk reads`."""
     show, words = _LIMITS.get(name, ("{:g}".format, name))
     return f"{show(value)} {words}"

@@ -49,7 +49,7 @@ from svload.run.fleet import FleetHands, gather, must_be_reached, must_bear
 from svload.run.hands import EarlyHands, Hands, start_hands
 from svload.run.interrupts import interrupts
 from svload.run.labs import Labs
-from svload.run.leftovers import put_back, tell_leftovers
+from svload.run.leftovers import put_back, report_leftovers
 from svload.run.order import FAILURES_IN_A_ROW, next_trial
 from svload.run.planned import live_limits
 from svload.run.policies.base import Policy, Sealed, Verdicts
@@ -474,7 +474,7 @@ class _Execution:
         for text in fleet.notices:
             self._notice(text)
         for name, left in fleet.left:
-            tell_leftovers(left, self.emit, name)
+            report_leftovers(left, self.emit, name)
         must_bear(self.configs.values(), fleet.machine, self.lock.study_dir)
         self.load_cores = len(fleet.generators.seats)
         return fleet

@@ -14,10 +14,10 @@ Emit = Callable[[Event], None]
 
 def put_back(emit: Emit) -> None:
     """Put back what can be; emit an event for each thing, whether that succeeded or not."""
-    tell_leftovers(finish_leftovers(), emit)
+    report_leftovers(finish_leftovers(), emit)
 
 
-def tell_leftovers(found: Iterable[Leftover], emit: Emit, machine: str = "") -> None:
+def report_leftovers(found: Iterable[Leftover], emit: Emit, machine: str = "") -> None:
     """Emit an event for each thing that was found on a machine of a fleet, or on this one."""
     there = f" on {machine}" if machine else ""
     for one in found:

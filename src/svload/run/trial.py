@@ -447,7 +447,7 @@ class TrialRun:
                 )
         finally:
             planned.finish()
-            self._tell_faults()
+            self._report_faults()
             if planned.error is not None and not self.bench.should_stop():
                 raise planned.error
 
@@ -460,7 +460,7 @@ class TrialRun:
             latest.update(heard)
             merged = merge_progress(latest.values())
             self._note_deaths(max(0.0, merged["offset_ns"] / 1e9))
-            self._tell_faults()
+            self._report_faults()
             self._say(
                 "progress",
                 offset_s=merged["offset_ns"] / 1e9,
@@ -474,7 +474,7 @@ class TrialRun:
 
         return progress
 
-    def _tell_faults(self) -> None:
+    def _report_faults(self) -> None:
         for event in self.planned.news() if self.planned is not None else ():
             event_words = replace(event, data={"trial": self.plan.trial, **event.data})
             self._journal.write(event_words)

@@ -132,7 +132,7 @@ def packed_files(run: RunDir) -> list[Path]:
     return sorted(files, key=lambda path: path.relative_to(run.path).as_posix())
 
 
-def telling_columns(run: RunDir) -> list[str]:
+def secret_columns(run: RunDir) -> list[str]:
     """Return columns of inputs/ whose names suggest passwords or keys, as `users.csv: password`."""
     found = []
     for path in sorted(run.inputs.glob("*.csv")):

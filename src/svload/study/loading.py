@@ -130,14 +130,14 @@ def _digest(file: FilePath, data: Any) -> str:
 
 def _split(tree: Node, problems: list[Problem]) -> tuple[Node, dict[str, Node]]:
     """Return the study without profiles, and these; reports and corrects misspelt sections of either."""
-    base = _mend_sections(tree, SECTIONS, problems)
+    base = _fix_sections(tree, SECTIONS, problems)
     if not isinstance(base.value, dict) or "profiles" not in base.value:
         return base, {}
     raw = base.value["profiles"].value
     named = raw if isinstance(raw, dict) else {}
     known = [section for section in SECTIONS if section != "profiles"]
     profiles = {
-        name: _mend_sections(child, known, problems)
+        name: _fix_sections(child, known, problems)
         for name, child in named.items()
         if isinstance(child.value, dict)
     }
@@ -149,7 +149,7 @@ def _split(tree: Node, problems: list[Problem]) -> tuple[Node, dict[str, Node]]:
 SECTIONS = tuple(field.alias or name for name, field in schema.StudyFile.model_fields.items())
 
 
-def _mend_sections(tree: Node, known: Sequence[str], problems: list[Problem]) -> Node:
+def _fix_sections(tree: Node, known: Sequence[str], problems: list[Problem]) -> Node:
     """Return `tree` with misspelt sections renamed; a profile loses sections allowed only in a study."""
     strangers = [key for key in tree.value if key not in known] if isinstance(tree.value, dict) else []
     # `profiles` within a profile is not a misspelt `profile`.

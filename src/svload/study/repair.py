@@ -12,11 +12,11 @@ from svload.study.tree import Node
 def repaired(tree: Node, mistakes: Iterable[Mistake]) -> Node:
     """Return `tree` with mistakes replaced by their nearest words; drops parts of a `when` without one."""
     for mistake in mistakes:
-        tree = _mended(tree, mistake)
+        tree = _fixed(tree, mistake)
     return tree
 
 
-def _mended(tree: Node, mistake: Mistake) -> Node:
+def _fixed(tree: Node, mistake: Mistake) -> Node:
     path, meant = mistake.path, mistake.meant
     is_key = mistake.code == UNKNOWN_KEY or (
         mistake.code == UNKNOWN_NAME and mistake.details.get("name") == path[-1]

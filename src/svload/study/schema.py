@@ -334,7 +334,7 @@ class MeasurePart(Part):
     bring_ups: Annotated[PlainCount, WithoutReference("a bring-up holds blocks with all their cases")] = (
         Field(
             1,
-            description="how often the lab comes up anew, blocks spread over them; from 6 on a claim speaks "
+            description="how often the lab is brought up again, with the blocks spread over these bring-ups; from 6 on a claim speaks "
             "of any bring-up",
         )
     )

@@ -14,7 +14,7 @@ from svload.study.tree import Path, dicts_of, section_of, sequence_of
 
 _ON_SERVICES = {
     "reset": "restore any state of it",
-    "restart": "start it anew",
+    "restart": "restart it",
     "drop_cache": "know its files",
 }
 """Steps before a trial that name services → what cannot be done with a service that svload did not start."""

@@ -20,7 +20,7 @@ from svload.cli.commands.studies import (
     WAIT_QUIET,
     measure_overrides,
 )
-from svload.cli.output import choices, leave, live, print_json, tell_problems
+from svload.cli.output import choices, leave, live, print_json, report_problems
 from svload.model.errors import ExitCode
 
 
@@ -54,7 +54,7 @@ def aa(
     )  # fmt: skip
     with live() as emit:
         made, result = api.aa(study, chosen, pairs, emit)
-    tell_problems(result.outcome.error)
+    report_problems(result.outcome.error)
     if json:
         print_json(
             {"run": str(result.run.path), "certificate": made.model_dump(mode="json") if made else None}

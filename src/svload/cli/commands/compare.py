@@ -10,7 +10,7 @@ import typer
 
 from svload.cli.commands.load import Traffic, group_flags, quick_load
 from svload.cli.commands.studies import AUTHORISE, JSON, NO_WAIT, OUT, WAIT_QUIET
-from svload.cli.output import choices, live, print_json, show_result, tell_damage
+from svload.cli.output import choices, live, print_json, report_damage, show_result
 from svload.cli.taking import taking
 from svload.model.errors import fail
 
@@ -114,7 +114,7 @@ def _runs(typed: Typed, flags: dict[str, Any]) -> None:
         )
     out = typed.out or api.RUNS
     for run in (typed.first, typed.second):
-        tell_damage(run, out)
+        report_damage(run, out)
     rows, page = api.compare(typed.first, typed.second, out, typed.to)
     if typed.json:
         print_json(rows)

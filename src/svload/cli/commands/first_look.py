@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 
 from svload.cli.commands.studies import AUTHORISE, JSON, NO_WAIT
-from svload.cli.output import leave, print_json, tell_leftover
+from svload.cli.output import leave, print_json, report_leftover
 from svload.model.errors import ExitCode
 
 
@@ -72,7 +72,7 @@ def doctor(
 
         with live() as emit:
             api.certify(emit, 0.0 if no_wait else None)
-    found = api.doctor(study, profile, anew=certify, emit=tell_leftover)
+    found = api.doctor(study, profile, measure_again=certify, emit=report_leftover)
     if json:
         print_json(found)
     else:

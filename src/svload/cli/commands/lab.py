@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 
 from svload.cli.commands.studies import AUTHORISE, JSON, PROFILE, TRUST
-from svload.cli.output import live, print_json, tell_leftover
+from svload.cli.output import live, print_json, report_leftover
 from svload.cli.plain import App
 
 app = App(
@@ -77,7 +77,7 @@ def status(json: bool = JSON) -> None:
     """List running labs and svload's caches on this machine."""
     from svload import api
 
-    found = api.lab_status(tell_leftover)
+    found = api.lab_status(report_leftover)
     if json:
         print_json(found)
         return
@@ -98,7 +98,7 @@ def reset(
     """Return a running lab's servers to their state before any trial."""
     from svload import api
 
-    proofs = api.lab_reset(lab, tell_leftover)
+    proofs = api.lab_reset(lab, report_leftover)
     if json:
         print_json(proofs)
         return
@@ -111,7 +111,7 @@ def down(lab: str = typer.Argument(None, help="Which lab; default: all."), json:
     """Stop labs and restore everything."""
     from svload import api
 
-    ended = api.lab_down(lab, tell_leftover)
+    ended = api.lab_down(lab, report_leftover)
     if json:
         print_json({"done": ended})
         return

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from svload.cli.commands.studies import AUTHORISE, JSON, NO_WAIT, WAIT_QUIET
-from svload.cli.output import leave, load_live, print_json, quiet_seconds, tell_problems
+from svload.cli.output import leave, load_live, print_json, quiet_seconds, report_problems
 from svload.cli.taking import taking
 from svload.model.bounds import REDIRECTS
 from svload.model.options import flagged
@@ -125,7 +125,7 @@ def load(typed: Typed, flags: dict[str, Any]) -> None:
         from svload.report.terminal.load_end import show_load
 
         show_load(result.summary)
-    tell_problems(result.error)
+    report_problems(result.error)
     leave(result.exit_code)
 
 

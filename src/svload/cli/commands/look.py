@@ -10,7 +10,7 @@ from typing import Any, Literal
 import typer
 
 from svload.cli.commands.studies import JSON, OUT
-from svload.cli.output import leave, print_json, tell_damage
+from svload.cli.output import leave, print_json, report_damage
 from svload.model.errors import ExitCode, fail
 
 
@@ -69,7 +69,7 @@ def why(
     from svload import api
 
     run, name = _run_and_name([word for word in (first, second) if word], run, _out(out))
-    tell_damage(run, _out(out), name or None)
+    report_damage(run, _out(out), name or None)
     result = api.why(run, name, _out(out))
     if json:
         print_json(result.model_dump(mode="json"))
@@ -115,7 +115,7 @@ def report(
     from svload import api
 
     own = api.read_tables(tables) if tables is not None else None
-    tell_damage(run, _out(out))
+    report_damage(run, _out(out))
     if figures is not None:
         _say_files(api.figures(run, figures, _out(out)), json)
     if markdown:
@@ -165,7 +165,7 @@ def export(
     from svload import api
 
     if form is not Exported.OPENMETRICS or api.has_ended(run, _out(out)):
-        tell_damage(run, _out(out))
+        report_damage(run, _out(out))
     if form is Exported.OPENMETRICS:
         text = api.openmetrics(run, to, _out(out), timestamps)
         if to is None:
@@ -199,7 +199,7 @@ def query(
     """Query a run with SQL (DuckDB)."""
     from svload import api
 
-    tell_damage(run, _out(out))
+    report_damage(run, _out(out))
     names, rows = api.query(run, sql, _out(out))
     if json:
         print_json([dict(zip(names, row, strict=True)) for row in rows])
@@ -219,7 +219,7 @@ def verify(run: str = RUN, out: Path = OUT, json: bool = JSON) -> None:
     else:
         for line in checked["damage"]:
             typer.echo(line, err=True)
-        for line in (*checked["builds"], *checked["made_anew"], *checked["altered"]):
+        for line in (*checked["builds"], *checked["made_again"], *checked["altered"]):
             typer.echo(line, err=True)
         typer.echo(f"{checked['sealed']} sealed trials checked: {_condition(checked)}")
     leave(ExitCode.USAGE if checked["damage"] else ExitCode.DONE)
@@ -248,7 +248,7 @@ def pack(
     from svload import api
 
     path = api.pack(run, target, _out(out), thin)
-    for column in api.telling_columns(run, _out(out)):
+    for column in api.secret_columns(run, _out(out)):
         typer.echo(f"this table in the pack may hold secrets: {column}", err=True)
     if json:
         print_json({"pack": str(path), "size_bytes": path.stat().st_size})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from svload.cli.commands.studies import JSON
-from svload.cli.output import print_json, tell_leftover
+from svload.cli.output import print_json, report_leftover
 
 
 def register(app: typer.Typer) -> None:
@@ -21,7 +21,7 @@ def warm(
     """Keep a process ready for a while, so that `svload load` sends its first request within 0.3 s."""
     from svload import api
 
-    found = api.warm_end(tell_leftover) if end else api.warm_keep(lease, tell_leftover)
+    found = api.warm_end(report_leftover) if end else api.warm_keep(lease, report_leftover)
     if json:
         print_json(found)
     elif end:

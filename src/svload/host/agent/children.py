@@ -38,7 +38,7 @@ class Child:
     exit_code: int | None = None
     cleaned: bool = False
     heard: bytes = b""
-    unsaid: bytes = b""
+    unsent: bytes = b""
     hang_up: bool = False
     stdin: int = -1
     stdout: int = -1
@@ -275,7 +275,7 @@ class Children:
     # speech
 
     def _say(self, child: Child, message: dict[str, Any]) -> None:
-        child.unsaid += json.dumps(message, separators=(",", ":")).encode() + b"\n"
+        child.unsent += json.dumps(message, separators=(",", ":")).encode() + b"\n"
         self._flush(child)
 
     def _flush(self, child: Child) -> None:
@@ -283,13 +283,13 @@ class Children:
         if child.stdin < 0:
             return
         try:
-            while child.unsaid:
-                child.unsaid = child.unsaid[os.write(child.stdin, child.unsaid) :]
+            while child.unsent:
+                child.unsent = child.unsent[os.write(child.stdin, child.unsent) :]
         except BlockingIOError:
             self._loop.add_writer(child.stdin, self._flush, child)
             return
         except OSError:
-            child.unsaid, child.hang_up = b"", True
+            child.unsent, child.hang_up = b"", True
         self._loop.remove_writer(child.stdin)
         if child.hang_up:
             os.close(child.stdin)
@@ -328,7 +328,7 @@ class Children:
             self._notices.add(child.name, "line", data)
 
     def _hang_up(self, child: Child) -> None:
-        child.hang_up, child.unsaid = True, b""
+        child.hang_up, child.unsent = True, b""
         self._flush(child)
         if child.stdout >= 0:
             self._hear(child)

@@ -30,14 +30,14 @@ class Preflight(NamedTuple):
     timer_floor_ns: float | None
 
 
-def preflight(*, anew: bool = False, state: Path | None = None) -> Preflight:
+def preflight(*, measure_again: bool = False, state: Path | None = None) -> Preflight:
     """Return the figures measured since this boot, or measure them now (some 0.1 s). Never raises.
 
-    `anew` always measures; the higher of two figures for loopback is kept, since a busy machine can only be
+    `measure_again` always measures; the higher of two figures for loopback is kept, since a busy machine can only be
     too slow.
     """
     known = _kept(_path(state))
-    if known is not None and not anew:
+    if known is not None and not measure_again:
         return known
     found = Preflight(measure_loopback(), measure_timer_floor())
     if known is not None and known.loopback_bytes_per_s is not None:

@@ -42,7 +42,7 @@ def qdiscs() -> list[Qdisc]:
     """Return all of this namespace that queue packets; empty if the kernel can't be asked."""
     try:
         with route_socket() as kernel:
-            return list(_named(qdiscs_told(kernel)))
+            return list(_named(list_qdiscs(kernel)))
     except OSError:
         return []
 
@@ -52,7 +52,7 @@ def route_socket() -> socket.socket:
     return netlink.kernel_socket(netlink.ROUTE, _BOUND_S)
 
 
-def qdiscs_told(kernel: socket.socket) -> list[Qdisc]:
+def list_qdiscs(kernel: socket.socket) -> list[Qdisc]:
     """Return all in that socket's network, with interface numbers, for lack of names. Raises OSError."""
     answers = netlink.answers(kernel, _GET_QDISC, netlink.REQUEST | netlink.DUMP, bytes(_TC_BYTES))
     found = [_parsed(payload) for kind, payload in answers if kind == _NEW_QDISC]

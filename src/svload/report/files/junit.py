@@ -12,7 +12,7 @@ from svload.report.wording.claimed import Claimed, claimed, details
 from svload.report.wording.doubts import asked_keys
 from svload.report.wording.numbers import Numbers
 from svload.report.wording.search_rows import search_outcome, search_title
-from svload.report.wording.spelling import grade_words, graded_anew
+from svload.report.wording.spelling import grade_words, graded_again
 
 _WORTH = {"VALID": "VALID", "WEAK": "WEAK: rough, its numbers have wider ranges"}
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -109,7 +109,7 @@ def _trial(suite: Element, numbers: Numbers, trial: TrialResult) -> None:
             f"{_WORTH[verdict.instrument]}; server {verdict.server}\n{reasons}"
         )
     properties = SubElement(case, "properties")
-    if graded_anew(numbers.findings, trial):
+    if graded_again(numbers.findings, trial):
         SubElement(properties, "property", name="instrument", value=grade_words(numbers.findings, trial))
     result = next((one for one in numbers.findings.cases if one.case == trial.case), None)
     for key in asked_keys(numbers, result) if result is not None else ():

@@ -64,8 +64,8 @@ def summary_markdown(findings: Findings) -> str:
     parts += _thresholds(findings)
     parts += _cases(findings)
     parts += _stages(findings)
-    if found.unsaid:
-        parts.append(_folded(LIMITS_TITLE, _list(found.unsaid)))
+    if found.caveats:
+        parts.append(_folded(LIMITS_TITLE, _list(found.caveats)))
     parts.append(f"<sub>{plain(findings.floor)}. In brackets: the 95 % interval over replicates.</sub>")
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -107,7 +107,7 @@ def _claims(findings: Findings, claims: Sequence[Claimed]) -> list[str]:
         (
             f"{one.sign} {one.claim.name}",
             one.effect_words or "no ratio",
-            f"{one.sure} (exploratory)" if one.anew else one.sure,
+            f"{one.sure} (exploratory)" if one.again else one.sure,
             one.gate,
         )
         for one in shown

@@ -20,7 +20,7 @@ from svload.report.wording.criteria import criterion_words
 from svload.report.wording.spelling import (
     GRADE_MARK,
     grade_words,
-    graded_anew,
+    graded_again,
     metric_label,
     outcome_words,
     show_ratio,
@@ -69,7 +69,7 @@ def _environment() -> Environment:
         show_ratio=show_ratio,
         metric_label=metric_label,
         outcome_words=outcome_words,
-        graded_anew=graded_anew,
+        graded_again=graded_again,
         grade_words=grade_words,
     )
     return environment

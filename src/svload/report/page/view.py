@@ -123,7 +123,7 @@ def page_context(gathered: Gathered, detail: Detail) -> dict[str, Any]:
         "answer": found,
         "first_lines": _answer_lines(found.first, everything, findings),
         "answer_lines": _answer_lines(found.sentences, everything, findings),
-        "unsaid_lines": _answer_lines(found.unsaid, everything, findings),
+        "caveat_lines": _answer_lines(found.caveats, everything, findings),
         "limits_title": LIMITS_TITLE,
         "load": load_line(findings),
         "counts": _counts(findings),

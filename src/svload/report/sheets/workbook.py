@@ -88,7 +88,7 @@ def _fill_guide(
         texts += [(one.certainty, f"{one.sentence} {one.needs}".strip()) for one in found.claims]
         texts += [(line.certainty, line.text) for line in found.sentences]
     row = _pairs(sheet, row, "Answer", texts)
-    row = _pairs(sheet, row, LIMITS_TITLE, [(line.certainty, line.whole) for line in found.unsaid])
+    row = _pairs(sheet, row, LIMITS_TITLE, [(line.certainty, line.whole) for line in found.caveats])
     row = _pairs(sheet, row, "Sheets", contents)
     more = f"This workbook holds at most {MOST_PROBE_ROWS:,} requests. probe.parquet has those of {count_words(len(left_out), 'more group')} of trials."
     row = _pairs(sheet, row, "How the numbers are made", [*_HOW, *([("left out", more)] if left_out else [])])

@@ -123,14 +123,16 @@ class _Shown:
             getattr(self, name)[: self.shown[name]] for name in ("first", "said", "doubts")
         )
         claims = [*_claims(self.claims, self.shown["claims"])]
-        unsaid = sum(len(getattr(self, name)) - self.shown[name] for name in ("first", "said")) + self.unshown
+        caveats = (
+            sum(len(getattr(self, name)) - self.shown[name] for name in ("first", "said")) + self.unshown
+        )
         return [
             *first,
             *self.always[0],
             *claims,
             *_left_out(len(self.claims) - self.shown["claims"], "more comparison", "in the report"),
             *sentences,
-            *_left_out(unsaid, "more sentence", "in the report"),
+            *_left_out(caveats, "more sentence", "in the report"),
             *self.always[1],
             *doubts,
             *_left_out(len(self.doubts) - self.shown["doubts"], "more doubt", f"in the report; {COMMAND}"),
@@ -158,7 +160,7 @@ def _answer_lines(findings: Findings, out: Console, width: int, room: int) -> li
     if not first and not texts and not found.claims and not nothing:
         first = [Text(visible(headline(findings)), style="bold")]
     planted = [*_kept(findings, out, width), *([_planted(found.planted)] if found.planted else [])]
-    doubts = [Text(visible(_unsaid_line(one)), style="yellow") for one in found.unsaid]
+    doubts = [Text(visible(_caveat_line(one)), style="yellow") for one in found.caveats]
     whole = _Shown(first, list(found.claims), texts, doubts, (nothing, planted), found.left_out)
     heights: dict[str, int] = {}
 
@@ -188,7 +190,7 @@ def _said(one: Sentence) -> Text:
     return Text(visible(f"{one.mark} {one.text}"), style="red" if one.mark == "✗" else "")
 
 
-def _unsaid_line(one: Sentence) -> str:
+def _caveat_line(one: Sentence) -> str:
     """Return a doubt; if it has reasons, with the command that shows them."""
     return f"{one.mark} {one.text.rstrip('.')} – {COMMAND}" if one.reasons else f"{one.mark} {one.text}"
 
@@ -204,8 +206,8 @@ def _claims(claims: Sequence[Claimed], most: int) -> Iterator[Text | Table]:
         return
     keys = list(dict.fromkeys(one.key for one in claims))
     about = f" of {number_words(keys[0])}" if len(keys) == 1 else ""
-    anew = "; exploratory, since newer rules judged them" if claims[0].anew else ""
-    yield Text(visible(f"Comparisons{about}, with 95 % intervals{anew}:"), style="dim")
+    again = "; exploratory, since newer rules judged them" if claims[0].again else ""
+    yield Text(visible(f"Comparisons{about}, with 95 % intervals{again}:"), style="dim")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold", min_width=min(_LEAST_NAME, max(len(one.claim.name) for one in claims)))

@@ -16,9 +16,9 @@ from svload.report.wording.doubts import COMMAND, MOST_SHOWN, asked_words, doubt
 from svload.report.wording.numbers import Numbers
 from svload.report.wording.search_rows import GATE_MARKS
 from svload.report.wording.spelling import (
-    anew_words,
     cause,
     count_words,
+    judged_again_words,
     list_words,
     percent_words,
     show_value,
@@ -59,7 +59,7 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Answer:
-    """`first`, `claims` and `sentences` answer the question, in this order; `unsaid` limits the answer:
+    """`first`, `claims` and `sentences` answer the question, in this order; `caveats` limits the answer:
     doubts, what is undecided or was not run.
 
     `first` begins with what failed (requests, criteria, gates), then states if no time can be used. `claims`
@@ -70,7 +70,7 @@ class Answer:
     first: tuple[Sentence, ...]
     claims: tuple[Claimed, ...]
     sentences: tuple[Sentence, ...]
-    unsaid: tuple[Sentence, ...]
+    caveats: tuple[Sentence, ...]
     planted: tuple[str, ...]
     nothing: str | None = None
     left_out: int = 0
@@ -91,7 +91,7 @@ def answer(findings: Findings) -> Answer:
     ]
     if because is not None:
         lines = [*_of_search(findings), *gone, *failures]
-        return Answer(tuple(lines[:MOST_SENTENCES]), (), (), tuple(_unsaid(findings)), planted, because)
+        return Answer(tuple(lines[:MOST_SENTENCES]), (), (), tuple(_caveats(findings)), planted, because)
     first, after = _seen(findings)
     criteria = [
         Sentence(f"{one.text}.", "measured", _cases(one.cases), mark=one.mark) for one in failed(findings)
@@ -105,7 +105,7 @@ def answer(findings: Findings) -> Answer:
         tuple(first[:MOST_SENTENCES]),
         tuple(found),
         tuple(after[:room]),
-        tuple(_unsaid(findings)),
+        tuple(_caveats(findings)),
         planted,
         left_out=over,
     )
@@ -150,7 +150,7 @@ def _seen(findings: Findings) -> tuple[list[Sentence], list[Sentence]]:
     return first, [*after, *explains]
 
 
-def _unsaid(findings: Findings) -> list[Sentence]:
+def _caveats(findings: Findings) -> list[Sentence]:
     """Return the doubts (one line with a reason per check), other failures, undecided criteria, and what was
     not run."""
     lines = []
@@ -191,7 +191,7 @@ def _of_search(findings: Findings) -> list[Sentence]:
 
 
 def _not_run(findings: Findings) -> list[Sentence]:
-    lines = _judged_anew(findings)
+    lines = _judged_again(findings)
     missing = [case.case for case in findings.cases if case.excluded is None and case.instrument is None]
     if missing:
         verb = "has" if len(missing) == 1 else "have"
@@ -207,7 +207,7 @@ def _not_run(findings: Findings) -> list[Sentence]:
     return lines
 
 
-def _judged_anew(findings: Findings) -> list[Sentence]:
+def _judged_again(findings: Findings) -> list[Sentence]:
     own = findings.own_verdicts
     if own is None:
         return []
@@ -215,8 +215,8 @@ def _judged_anew(findings: Findings) -> list[Sentence]:
         _grades(grades)
         for grades in (own.trials.values(), (one.verdict.instrument for one in findings.trials))
     )
-    anew = anew_words(findings)
-    text = f"{anew[:1].upper()}{anew[1:]}: exploratory. Then {then}; now {now}."
+    again = judged_again_words(findings)
+    text = f"{again[:1].upper()}{again[1:]}: exploratory. Then {then}; now {now}."
     return [Sentence(text, "exploratory", mark="~")]
 
 

@@ -13,13 +13,13 @@ from svload.analysis.limits import LEANING
 from svload.model.results import Claim, Estimate, Findings, LostPair, PairRatio
 from svload.model.units import Dimension, show_percent
 from svload.report.wording.spelling import (
-    anew_words,
     cause,
     change_interval,
     change_words,
     count_words,
     dimension_of,
     full_metric,
+    judged_again_words,
     list_words,
     metric_words,
     number_words,
@@ -63,7 +63,7 @@ class Claimed:
     """`2.04 times as long`; "" without a ratio"""
     interval: str
     """`1.93 to 2.16`; "" without one"""
-    anew: bool = False
+    again: bool = False
     """whether newer rules than those of the run's time judge it: then it is exploratory"""
 
     @property
@@ -74,7 +74,7 @@ class Claimed:
     @property
     def certainty(self) -> str:
         """Its certainty: its outcome, or exploratory."""
-        return "exploratory" if self.anew else outcome_words(self.outcome)
+        return "exploratory" if self.again else outcome_words(self.outcome)
 
     @property
     def mark(self) -> str:
@@ -237,12 +237,12 @@ def claimed(findings: Findings) -> list[Claimed]:
 
 def claimed_of(findings: Findings, claim: Claim) -> Claimed:
     key = full_metric(findings, claim.metric)
-    value, anew = claim.ratio.value, findings.own_verdicts is not None
+    value, again = claim.ratio.value, findings.own_verdicts is not None
     if value is None:
-        return Claimed(claim, key, "", "", anew)
+        return Claimed(claim, key, "", "", again)
     dimension = dimension_of(key)
     effect, interval = change_words(value, dimension), change_interval(claim.ratio, dimension)
-    return Claimed(claim, key, effect, interval, anew)
+    return Claimed(claim, key, effect, interval, again)
 
 
 def by_outcome(found: Sequence[Claimed]) -> str:
@@ -260,7 +260,7 @@ def _details(findings: Findings, one: Claimed) -> Iterator[tuple[str, str]]:
     claim = one.claim
     yield "number", number_words(one.key)
     yield "gate", one.gate.removeprefix("gate ")
-    yield "exploratory", anew_words(findings)
+    yield "exploratory", judged_again_words(findings)
     yield "undecided because", claim.why_open
     yield "would decide it", one.needs
     yield "intervals", _intervals(one)

@@ -404,7 +404,7 @@ def program(who: str) -> str:
     return who.partition(" (")[0]
 
 
-def graded_anew(findings: Findings | None, trial: TrialResult) -> bool:
+def graded_again(findings: Findings | None, trial: TrialResult) -> bool:
     """Return whether the trial had another grade by the rules of its time."""
     own = findings.own_verdicts if findings is not None else None
     now = trial.verdict.instrument
@@ -414,12 +414,12 @@ def graded_anew(findings: Findings | None, trial: TrialResult) -> bool:
 def grade_words(findings: Findings | None, trial: TrialResult) -> str:
     """Return the trial's grade, preceded by its earlier one if that differs: `VALID, then REFUSED`."""
     now = trial.verdict.instrument
-    if findings is None or findings.own_verdicts is None or not graded_anew(findings, trial):
+    if findings is None or findings.own_verdicts is None or not graded_again(findings, trial):
         return now
     return f"{findings.own_verdicts.trials[trial.trial]}, then {now}"
 
 
-def anew_words(findings: Findings) -> str:
+def judged_again_words(findings: Findings) -> str:
     """Return `judged again by newer rules (6 instead of 5)`, or "" if the rules of the run's time judge
     it."""
     own = findings.own_verdicts

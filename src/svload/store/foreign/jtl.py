@@ -217,7 +217,7 @@ class Samples:
             pieces["status"] = mapped(codes, words, status_of, np.uint16)
             pieces["failure"] = mapped(codes, words, failure_of, np.uint16)
             if "responseMessage" in names:
-                _tell_late(pieces["failure"], *coded(batch.column("responseMessage")))
+                _report_late(pieces["failure"], *coded(batch.column("responseMessage")))
         if "label" in names:
             codes, words = coded(batch.column("label"))
             pieces["label"] = self._labels.of(words)[codes].astype(np.int16)
@@ -353,7 +353,7 @@ def status_of(code: str) -> int:
     return int(code) if len(code) == 3 and code.isascii() and code.isdigit() else 0
 
 
-def _tell_late(failure: Ints, codes: Ints, messages: list[str]) -> None:
+def _report_late(failure: Ints, codes: Ints, messages: list[str]) -> None:
     """Correct the errors whose message says that connecting took too long."""
     for error, sign in _CONNECTING_LATE.items():
         late = np.array([sign in message.lower() for message in messages], dtype=bool)[codes]

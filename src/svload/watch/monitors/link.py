@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from svload.host.machine import linux
 from svload.host.machine.delay_line import read_line_state
-from svload.host.machine.qdiscs import Qdisc, qdiscs, qdiscs_told, route_socket
+from svload.host.machine.qdiscs import Qdisc, list_qdiscs, qdiscs, route_socket
 from svload.model.declared import Limit, Refusal
 from svload.watch.monitor import Monitor, Reading
 
@@ -63,7 +63,7 @@ class LinkMonitor(Monitor):
         ]
 
     def _shaped(self, link: Mapping[str, Any], outside: Mapping[str, Qdisc]) -> Iterator[tuple[str, float]]:
-        inner = next((one for one in qdiscs_told(self._asked(link)) if one.kind == SHAPER), None)
+        inner = next((one for one in list_qdiscs(self._asked(link)) if one.kind == SHAPER), None)
         outer = outside.get(link["outside"])
         if inner is None or outer is None:  # nothing holds its rate now
             return
