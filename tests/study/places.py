@@ -302,7 +302,7 @@ PLACES: dict[str, Place] = {
     **{f"ComparisonPart.{key}": compared(key, one, other) for key, one, other in (("name", "x", "y"), ("factor", "users", "f"), ("baseline", "1", "2"), ("metric", "response.p50", "throughput"), ("by", "f", "f"))},
     "ComparisonPart.per": compared("per", "case", "contrast", "expected one of contrast, case"),
     "ComparisonPart.when": compared("when", {"f": "a"}, {"f": "b"}, MAPPING),
-    "ComparisonPart.fail_if": compared("fail_if", "worse by more than 5 %", "worse by more than 6 %", "more than so many percent"),
+    "ComparisonPart.fail_if": compared("fail_if", "worse by more than 5 %", "worse by more than 6 %", "more than a number of percent"),
     # the study
     "StudyFile.name": top("name", "a", "b", "form"),
     "StudyFile.question": top("question", "a", "b", READ_BEFORE),

@@ -184,9 +184,9 @@ WAVE = "{executor: ramping-vus, stages: [{duration: 1s, target: 9}, {duration: 1
         ("thresholds", "response.p95 < 1 s at 8 users", WAVE, "g does not stay at 8 users, only at 9 users"),
         ("thresholds", "response.p95 < 1 s at noon", WAVE, "“noon” is not a level"),
         ("thresholds", "web.cpu < 1 at 9 users", WAVE, "only what the load saw is known for each level"),
-        ("thresholds", "failed == 0 at 9 users", WAVE, "failed is of the whole trial"),
+        ("thresholds", "failed == 0 at 9 users", WAVE, "failed covers the whole trial"),
         ("thresholds", "response.p95 < 1 s at 4 users", "{executor: constant-vus, vus: 4, request: page}", "g has no stage that stays at one level"),
-        ("abort_if", "response.p95 > 2 s at 9 users", WAVE, "only a threshold can be about one level"),
+        ("abort_if", "response.p95 > 2 s at 9 users", WAVE, "only a threshold can name one level"),
     ],
 )  # fmt: skip
 def test_a_threshold_names_a_level(folder: Path, section: str, that: str, group: str, told: str) -> None:

@@ -91,7 +91,7 @@ def test_a_threshold_may_name_a_level_of_a_load_in_stages(typed: str, level: str
         ("errors<lots", "lots"),
         ("goodput>5", "needs a limit"),
         ("p(95)<200 at noon", "“noon” is not a level"),
-        ("http_reqs: count>5 at 50 users", "of the whole trial"),
+        ("http_reqs: count>5 at 50 users", "covers the whole trial"),
     ],
 )
 def test_a_wrong_one_says_what_was_expected(typed: str, words: str) -> None:
