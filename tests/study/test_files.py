@@ -175,7 +175,7 @@ def test_a_level_cannot_stand_for_a_group(folder: Path, field: str) -> None:
 @pytest.mark.parametrize(
     ("said", "field", "says"),
     [
-        ("GET http://web/${a.k}{rows.valu}", "$", "What was put in makes it"),
+        ("GET http://web/${a.k}{rows.valu}", "$", "It comes from what was put in"),
         ("GET http://web/${a.k}{rows.value", "$", "No “}” ends it"),
         ("GET http://web/${a.k}{rows.value}", "x", ""),
         ("{get: http://web/, check: ['size_bytes == $${rows.value}']}", "x", "expected a number of bytes"),

@@ -163,7 +163,7 @@ def test_scalars_are_those_of_yaml_1_2() -> None:
     [
         ("a: !!python/object/apply:os.system [echo]", "is not data"),
         ("a: !x {b: 1}", "is not data"),
-        ("a: 1\nb: 2\na: 3", "a second time"),
+        ("a: 1\nb: 2\na: 3", "listed twice"),
         ("a: .inf", "not a usable number"),
         ("? [a, b]\n: 1", "a key must be a word"),
     ],
@@ -180,7 +180,7 @@ def test_what_is_no_plain_data_is_told(text: str, says: str) -> None:
     [
         ("a: [1, 2", "f:"),
         ("a:\n  b: [1, 2, oops\n", "f:2"),
-        ("a: {b: ${c}}", "must stand in quotes"),
+        ("a: {b: ${c}}", "must be quoted"),
         ("--- a\n--- b", "another document"),
         ("a: \x01", "character"),
         ("[" * 1200, "nested"),

@@ -189,7 +189,7 @@ traffic:
 measure: {duration: 1s, replicates: 6, bring_ups: 2}
 """
     (found,) = problems_of(folder, text)
-    assert ("no service is started by svload" in str(found), line_of(found)) == (True, 6)
+    assert ("svload starts no service" in str(found), line_of(found)) == (True, 6)
     assert load(text.replace(", bring_ups: 2", "")).measure.bring_ups == 1
 
 

@@ -163,7 +163,7 @@ class _Course:
         whole = [(server, "") for server, _ in units if (server, "") in self.held]
         for unit in (*mine, *whole):
             before = self.held[unit]
-            return f"it was already asked to {before.do} already at {show_duration(before.at_ns / 1e9)}"
+            return f"it was already asked to {before.do} at {show_duration(before.at_ns / 1e9)}"
         self.held |= dict.fromkeys(units, act)
         return ""
 
