@@ -161,16 +161,16 @@ def size_bytes(text: str | float | int) -> int:
 def bytes_per_s(text: str | float | int) -> int:
     """Return a data rate, from bytes or bits, as whole bytes per second: `20 MB/s`, `10 Mbit/s`. Raises
     ValueError."""
-    sentence = "write a rate of data, such as 20 MB/s or 10 Mbit/s"
+    reason = "write a rate of data, such as 20 MB/s or 10 Mbit/s"
     if not isinstance(text, str) or not text.strip().endswith("/s"):
-        raise ValueError(sentence)
+        raise ValueError(reason)
     amount = text.strip().removesuffix("/s").strip()
     of_bits = amount.endswith("bit")
     try:
         found = size_bytes(amount.removesuffix("bit") + "B" if of_bits else amount)
     except Misread as why:
         if of_bits:
-            raise ValueError(told) from why
+            raise ValueError(reason) from why
         raise Misread(why.reason, [f"{reading}/s" for reading in why.readings]) from None
     rate = found // 8 if of_bits else found
     if rate <= 0:
