@@ -20,7 +20,7 @@ def reports_damage(read: Callable[P, T]) -> Callable[P, T]:
     damage, else they remain defects."""
 
     @wraps(read)
-    def told(*args: P.args, **words: P.kwargs) -> T:
+    def reporting(*args: P.args, **words: P.kwargs) -> T:
         try:
             return read(*args, **words)
         except (SvloadError, OSError, MemoryError):
@@ -30,7 +30,7 @@ def reports_damage(read: Callable[P, T]) -> Callable[P, T]:
                 raise SvloadError(*damage[:MOST_REPORTED]) from why
             raise
 
-    return told
+    return reporting
 
 
 def _damage(given: list[Any]) -> Iterator[Problem]:

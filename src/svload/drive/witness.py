@@ -18,7 +18,7 @@ METRICS: Mapping[str, str] = {
     "earlier than its length says",
     "pass_gap_seconds": "per thread of the load: each pass of its own loop above 5 ms, by its end",
     "stops_beyond": "per thread of the load, where it had more than 4,096 gaps or passes above 5 ms: number "
-    "of those that are not told one by one, at the last that is",
+    "of those that are not listed one by one, given with the last that is",
 }
 """Metric → meaning. The entity is `share/thread`."""
 _COLUMNS: Mapping[str, str] = {

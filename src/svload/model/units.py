@@ -174,7 +174,7 @@ def bytes_per_s(text: str | float | int) -> int:
         raise Misread(why.reason, [f"{reading}/s" for reading in why.readings]) from None
     rate = found // 8 if of_bits else found
     if rate <= 0:
-        raise ValueError(sentence)
+        raise ValueError(reason)
     return rate
 
 

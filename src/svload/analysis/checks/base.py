@@ -71,8 +71,8 @@ class Part:
     """what it doubts; None: the check's whole scope where it is REFUSED, else no number"""
 
 
-Role = Literal["told", "weight", "lag", "missing", "lost"]
-"""told: no effect, since blocks were randomised against it; weight: its share of the machine weighs the pair;
+Role = Literal["reported", "weight", "lag", "missing", "lost"]
+"""reported: no effect, since blocks were randomised against it; weight: its share of the machine weighs the pair;
 lag: the comparison is computed with and without the generator's delays; missing: a REFUSED number is treated
 as if its trial had not been made; lost: the trial is not what its case says, or its load was not made
 (docs/method.md §3)."""
@@ -96,7 +96,7 @@ class Check(ABC):
     """it compares the load's total counts with its plan, so it needs the whole trial, including a server's
     absence"""
     """trials of svload's own load (an imported one holds no facts for it), imported ones alone, or any"""
-    comparisons: ClassVar[Role] = "told"
+    comparisons: ClassVar[Role] = "reported"
     """its effect on a comparison of randomised blocks, whatever its effect on a single number"""
 
     @abstractmethod

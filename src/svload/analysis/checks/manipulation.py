@@ -107,7 +107,7 @@ class Used(NamedTuple):
     asks for this use of them."""
 
     off: float
-    told: str
+    text: str
     asked: bool
 
     @property
@@ -134,7 +134,7 @@ def connection_reuse(trial: TrialData, context: Context) -> Part:
         for group in context.groups
     ]
     grade = worst(*(used.grade for used in found))
-    text = "; ".join(used.told for used in found if used.grade != "VALID" or grade == "VALID")
+    text = "; ".join(used.text for used in found if used.grade != "VALID" or grade == "VALID")
     planned = max((one.off for one in found), default=0.0) <= limits.REUSE
     return Part(
         grade,

@@ -60,7 +60,7 @@ def finish_leftovers(state: Path | None = None) -> list[Leftover]:
 
 
 def _finish(folder: Path) -> list[Leftover]:
-    def told(lines: Iterable[str], undone: bool) -> list[Leftover]:
+    def listed(lines: Iterable[str], undone: bool) -> list[Leftover]:
         return [Leftover(folder.name, line, undone, folder / JOURNAL) for line in lines]
 
     with contextlib.suppress(OSError):
@@ -69,7 +69,7 @@ def _finish(folder: Path) -> list[Leftover]:
     try:
         lock = try_lock(folder)
     except OSError as why:
-        return told([f"it cannot be looked at ({why.strerror})"], False) if folder.exists() else []
+        return listed([f"it cannot be looked at ({why.strerror})"], False) if folder.exists() else []
     if lock is None:
         return []
     try:
@@ -78,7 +78,7 @@ def _finish(folder: Path) -> list[Leftover]:
             clear(folder)
             with contextlib.suppress(OSError):
                 folder.rmdir()
-        return [*told(outcome.lines, True), *told(outcome.failures, False)]
+        return [*listed(outcome.lines, True), *listed(outcome.failures, False)]
     finally:
         os.close(lock)
 

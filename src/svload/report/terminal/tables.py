@@ -92,7 +92,7 @@ def _exit_line(findings: Findings, code: ExitCode) -> Text:
 
 
 _GIVES_WAY = (
-    ("said", 0), ("doubts", 2), ("first", 3), ("claims", 3), ("doubts", 1), ("first", 1), ("claims", 1), ("doubts", 0),
+    ("sentences", 0), ("doubts", 2), ("first", 3), ("claims", 3), ("doubts", 1), ("first", 1), ("claims", 1), ("doubts", 0),
 )  # fmt: skip
 """What is shortened in turn, and how many lines of it remain, until the rest fits. Failed gates always
 remain."""
@@ -104,7 +104,7 @@ class _Shown:
 
     first: list[Text]
     claims: list[Claimed]
-    said: list[Text]
+    sentences: list[Text]
     doubts: list[Text]
     always: tuple[list[Text], list[Text]]
     """lines before the claims, and before the doubts, that are always shown"""
@@ -114,17 +114,17 @@ class _Shown:
     def __post_init__(self) -> None:
         self.claims.sort(key=lambda one: (not one.failed, one.outcome == "open"))
         self.gates = sum(one.failed for one in self.claims)
-        self.shown = {name: len(getattr(self, name)) for name in ("first", "claims", "said", "doubts")}
+        self.shown = {name: len(getattr(self, name)) for name in ("first", "claims", "sentences", "doubts")}
         self.shown["claims"] = min(self.shown["claims"], max(_MOST_CLAIMS, self.gates))
 
     def lines(self) -> list[Text | Table]:
         """Return the shown lines in order, with a line for what is left out of each kind."""
         first, sentences, doubts = (
-            getattr(self, name)[: self.shown[name]] for name in ("first", "said", "doubts")
+            getattr(self, name)[: self.shown[name]] for name in ("first", "sentences", "doubts")
         )
         claims = [*_claims(self.claims, self.shown["claims"])]
         caveats = (
-            sum(len(getattr(self, name)) - self.shown[name] for name in ("first", "said")) + self.unshown
+            sum(len(getattr(self, name)) - self.shown[name] for name in ("first", "sentences")) + self.unshown
         )
         return [
             *first,

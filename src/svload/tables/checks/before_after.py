@@ -244,7 +244,7 @@ def effect_reverses(tables: Tables) -> Iterator[TableFinding | None]:
                     times.table,
                     rows,
                     sentence,
-                    "Interactions of the change and the factor are tested and told.",
+                    "Interactions of the change and the factor are tested and reported.",
                 )
 
 
@@ -286,7 +286,7 @@ def _gain_from_one_level_of(times: States, cases: Table, key: str) -> Iterator[T
                 f"with {factor} “{loser}” slower: the largest gains ({names}) come from {factor} “{winner}”."
             )
             instead = (
-                f"The interaction of the change and {factor} is tested and told; claims name their cases."
+                f"The interaction of the change and {factor} is tested and reported; claims name their cases."
             )
             yield finding(times.table, [row for row, _ in levels[winner]], sentence, instead)
 

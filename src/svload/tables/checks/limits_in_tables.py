@@ -90,7 +90,7 @@ def limit_never_acted(table: Table, steps: list[Step]) -> TableFinding | None:
         + (f"; so in {len(idle)} groups of rows." if len(idle) > 1 else ".")
     )
     instead = (
-        "A limit's usage and throttled time are read: one that never acted is told with each claim about it."
+        "A limit's usage and throttled time are read: one that never acted is named with each claim about it."
     )
     return finding(table, [row for step in idle for row in (step.loose, step.tight)], sentence, instead)
 

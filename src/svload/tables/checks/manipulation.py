@@ -90,7 +90,7 @@ def layers_at_once(tables: Tables) -> Iterator[TableFinding | None]:
             sentence = (
                 f"{len(changed)} settings of {len(layers)} layers ({', '.join(layers)}) change at once "
                 f"from {states[0]} to {states[-1]}: "
-                "no effect can be told to be one layer's."
+                "no effect can be attributed to one layer alone."
             )
             yield finding(table, changed, sentence, "Ablation: one layer at a time, in randomised blocks.")
 
@@ -140,7 +140,7 @@ def unmentioned_shift(tables: Tables) -> Iterator[TableFinding | None]:
                 f"({cells[rows[0]]} against {cells[rows[1]]}), beside what the text tells."
             )
             yield finding(
-                table, rows, sentence, "Every factor's effect on every result is shown, told or not."
+                table, rows, sentence, "Every factor's effect on every result is shown, whether mentioned or not."
             )
 
 

@@ -29,8 +29,8 @@ class WorkersMonitor(Monitor):
     metrics: ClassVar[Mapping[str, str]] = {
         "listeners": "number of listening sockets on the port that has most",
         "connections": "number of open connections of a worker",
-        "connections_fullest": "number of open connections of the worker that has most, on the port of which the kit "
-        "told how many each serves",
+        "connections_fullest": "number of open connections of the worker that has most, on the port for which the kit "
+        "reports how many each serves",
         "connections_limit": "number of connections that each worker there serves at a time, as its kit reports",
     }
     limits = (
