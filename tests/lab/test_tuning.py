@@ -51,7 +51,7 @@ def test_what_is_refused_is_told_and_the_rest_is_set() -> None:
 
 def test_a_server_that_is_not_well_gets_its_old_values_back_newest_first() -> None:
     server = Server()
-    with pytest.raises(SvloadError, match="not well with high = 500, poison = on, low = 400"):
+    with pytest.raises(SvloadError, match="failed with high = 500, poison = on, low = 400"):
         retune(server, {"low": 400, "high": 500, "poison": True}, server.is_well)
     assert server.values == Server().values
     assert server.writes[-3:] == ["low=5", "poison=off", "high=10"]
