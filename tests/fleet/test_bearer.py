@@ -31,6 +31,6 @@ def test_silence_counts_from_the_greeting(tmp_path: Path, monkeypatch: pytest.Mo
     said = awaited(made.ask("CLOCK", 5, {}))
     assert "error" not in said
     made = bearer.Bearer("it-too", "a test", 0, "word")
-    pid = awaited(made.hello())["said"]["agent_pid"]
+    pid = awaited(made.hello())["greeting"]["agent_pid"]
     wait_until(lambda: not os.path.exists(f"/proc/{pid}"))
     wait_until(lambda: not list((tmp_path / "labs").glob("*")))

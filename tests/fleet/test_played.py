@@ -27,9 +27,9 @@ def test_what_a_step_said_and_changed() -> None:
         {"event": "verbose", "event_data": {}},
     ]
     found = understand(events, ["h1", "h2"])
-    assert found["h1"].said == {"read the machine": {"cores": 2}}
+    assert found["h1"].answers == {"read the machine": {"cores": 2}}
     assert (found["h1"].changed, found["h1"].problems) == (2, [])
-    assert (found["h2"].changed, found["h2"].said) == (0, {})
+    assert (found["h2"].changed, found["h2"].answers) == (0, {})
 
 
 SSH = "Failed to connect to the host via ssh: "
