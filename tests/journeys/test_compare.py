@@ -18,6 +18,7 @@ from typer.testing import CliRunner, Result
 
 from svload import api
 from svload.analysis import limits
+from svload.api import compared_urls
 from svload.cli.app import app
 from svload.model.errors import SvloadError
 from svload.model.events import Event
@@ -127,6 +128,33 @@ def test_a_side_that_once_answered_is_told_as_such(url: str, path: str, error: s
     assert (problem.code, caught.value.exit_code) == ("target-gone", 1)
     assert f"{url}/{path} no longer answers as it did: all " in problem.sentence
     assert f"failed ({error})" in problem.sentence and "svload resume" in problem.remedy
+
+
+@pytest.mark.parametrize(
+    ("ok", "in_flight", "p99_s", "silent_s"),
+    [(90, 4, 0.002, 10), (90, 1, 5.0, 15), (0, 4, 0.0, 20), (90, 0, 0.002, None)],
+)
+def test_a_side_that_hangs_ends_it(ok: int, in_flight: int, p99_s: float, silent_s: int | None) -> None:
+    """It answers until second 3; without requests in flight it has nothing to answer."""
+    side = compared_urls._Side("http://b/", "http://b", succeeded=True)
+    abort_if = compared_urls._unusable({"b": side})
+    abort_if(Event("trial-started", {"trial": "b.r2", "case": "b"}))
+    last = {"response_p99_ns": p99_s * 1e9}
+    for offset_s in range(90):
+        answered = min(offset_s, 3) * ok // 3
+        group = {"ok": answered, "errors": {}, "in_flight": in_flight, "last": last}
+        event = Event("progress", {"trial": "b.r2", "offset_s": offset_s, "groups": [group]})
+        if error := abort_if(event):
+            break
+    if silent_s is None:
+        assert error is None
+        return
+    assert offset_s == silent_s + (3 if ok else 0) and isinstance(error, SvloadError)
+    (problem,) = error.problems
+    told = f"http://b/ no longer answers as it did: it answered nothing for the last {silent_s} s of b.r2."
+    assert (problem.code, problem.sentence) == ("target-gone", told)
+    waits = "1 request waits" if in_flight == 1 else f"{in_flight} requests wait"
+    assert problem.remedy.startswith(f"{waits} for an answer: ") and "svload resume" in problem.remedy
 
 
 def test_a_side_that_fails_for_seconds_ends_it_before_its_trial_does(url: str) -> None:

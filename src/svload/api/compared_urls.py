@@ -29,6 +29,9 @@ ANSWERS_WITHIN_S = 10.0
 """A URL whose first single request is not answered within this time is reported before anything is loaded."""
 _FAILS_S = 3.0
 """A server that is starting may fail for a moment, but not for longer than this."""
+_SLOWER = 3
+"""A side hangs that answers nothing for this many times its largest p99 so far."""
+_RESUME = "“svload resume” repeats this block and goes on."
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
 
@@ -136,10 +139,33 @@ class _Side:
     group: Mapping[str, Any] = field(default_factory=lambda: {"ok": 0, "errors": {}})
     succeeded: bool = False
     """whether a request succeeded before this load"""
+    answered: int = 0
+    answered_s: float = 0.0
+    """how many requests had ended, and when in this load that last changed, or none was in flight"""
+    slowest_s: float = 0.0
+    """its largest p99 of any second"""
 
     def no_answer(self) -> SvloadError | None:
         """Return the error to raise if no request was ever answered."""
         return None if self.succeeded else hopeless(self.endpoint, self.group)
+
+    def hangs(self, trial: str, offset_s: float) -> SvloadError | None:
+        """Return the error to raise if requests are in flight and none has ended for long."""
+        answered = self.group["ok"] + sum(self.group["errors"].values())
+        last_p99_ns = self.group.get("last", {}).get("response_p99_ns") or 0
+        self.slowest_s = max(self.slowest_s, last_p99_ns / 1e9)
+        if answered != self.answered or not (in_flight := self.group.get("in_flight", 0)):
+            self.answered, self.answered_s = answered, offset_s
+        elif (silent_s := offset_s - self.answered_s) >= self._patience_s():
+            reason = f"it answered nothing for the last {show_duration(silent_s)} of {trial}"
+            waits = f"{in_flight} request{' waits' if in_flight == 1 else 's wait'}"
+            hint = f"{waits} for an answer: check that the server does not hang. {_RESUME}"
+            return fail("target-gone", target=self.url, reason=reason, hint=hint, trial=trial)
+        return None
+
+    def _patience_s(self) -> float:
+        """Return how long it may answer nothing: longer if it is slow, or has not answered yet."""
+        return max(ANSWERS_WITHIN_S, _SLOWER * self.slowest_s) if self.slowest_s else 2 * ANSWERS_WITHIN_S
 
     def none_ok(self, trial: str) -> SvloadError | None:
         """Return the error to raise if no request of a whole trial succeeded."""
@@ -149,9 +175,7 @@ class _Side:
         most = max(errors, key=lambda name: errors[name])
         if self.succeeded:
             reason = f"all {sum(errors.values()):,} requests of {trial} failed ({most})"
-            hint = (
-                f"{HINTS[most][:1].upper()}{HINTS[most][1:]}. “svload resume” repeats this block and goes on."
-            )
+            hint = f"{HINTS[most][:1].upper()}{HINTS[most][1:]}. {_RESUME}"
             return fail("target-gone", target=self.url, reason=reason, hint=hint, trial=trial)
         reason = f"all {sum(errors.values()):,} requests to {self.url} failed ({most})"
         hint = f"See what it answers: svload probe {self.url}"
@@ -168,11 +192,13 @@ def _unusable(sides: Mapping[str, _Side]) -> AbortIf:
         if event.kind == "trial-started":
             side = of_trial[trial] = sides[event.text("case")]
             side.succeeded |= bool(side.group["ok"])
+            side.answered, side.answered_s = 0, 0.0
         elif event.kind == "progress" and trial in of_trial and (groups := event.data["groups"]):
             side = of_trial[trial]
             side.group = groups[0]  # type: ignore[index]
-            failing = float(event.number("offset_s") or 0.0) >= _FAILS_S
-            return side.no_answer() or (side.none_ok(trial) if failing else None)
+            offset_s = float(event.number("offset_s") or 0.0)
+            failing = side.none_ok(trial) if offset_s >= _FAILS_S else None
+            return side.no_answer() or failing or side.hangs(trial, offset_s)
         elif event.kind == "trial-sealed" and trial in of_trial:
             return of_trial[trial].none_ok(trial)
         return None
