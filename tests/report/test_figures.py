@@ -6,17 +6,20 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from pypdfium2 import PdfDocument
 from tests.evolve import evolve
 
 from svload.model.results import Estimate
 from svload.report.data.digest import SEGMENTS
 from svload.report.data.gather import PALETTE, gather
-from svload.report.figures.kinds import WIDTHS_PT, comparisons
+from svload.report.figures import write
+from svload.report.figures.kinds import WIDTHS_PT, Figure, comparisons
 from svload.report.figures.write import found_figures, write_figures
 
 pytestmark = pytest.mark.look
@@ -111,6 +114,37 @@ def test_the_colours_are_the_page_s() -> None:
     light = dict(re.findall(r"(--[a-z0-9]+):light-dark\((#[0-9a-f]+),", css))
     assert [light[f"--c{number}"] for number in range(len(PALETTE))] == list(PALETTE)
     assert len(re.findall(r"\.a\d\{--s:light-dark\(", css)) == len(SEGMENTS)
+
+
+@pytest.mark.parametrize("installed", [True, False], ids=["fontconfig", "no fontconfig"])
+def test_letters_that_the_embedded_font_lacks(
+    installed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, needs: Callable[..., None]
+) -> None:
+    """A private letter is in no font, and Hebrew would need its lines turned round."""
+    if installed:
+        needs("fc-match")
+    else:
+        monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(write, "letter_of", cache(write.letter_of.__wrapped__))
+    lines = (("start", "normal", "год éł ✗"), ("end", "600", "год"), ("middle", "normal", "\ue000\u05d0"))
+    drawing = "".join(
+        f'<text x="90" y="{20 * line}" text-anchor="{anchor}" font-weight="{weight}">{text}</text>'
+        for line, (anchor, weight, text) in enumerate(lines, 1)
+    )
+    svg = ElementTree.fromstring(f'<svg viewBox="0 0 200 90">{drawing}</svg>')
+    page = PdfDocument(write.as_pdf(svg, "letters"))[0].get_textpage()
+    cyrillic = "год" if installed else "???"
+    assert page.get_text_range().split() == [cyrillic, "éł", "×", cyrillic, "??"]
+
+
+def test_letters_without_a_font_are_named_below_the_captions(
+    reported: Reporter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawing = '<svg viewBox="0 0 200 20"><text x="9" y="9">a ? \u05d0</text></svg>'
+    monkeypatch.setattr(write, "KINDS", [lambda gathered: [Figure("one", "Words.", lambda width: drawing)]])
+    write_figures(reported("one").run, reported("one").findings, tmp_path)
+    *_, last = (tmp_path / "captions.md").read_text(encoding="utf-8").splitlines()
+    assert last.startswith("PDF and PNG have ? for \u05d0: ")
 
 
 @pytest.mark.parametrize("unit", ["block", "bring-up"])

@@ -4,12 +4,17 @@ file of its own: SVG with the light colours of the page's style sheet in each sh
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from importlib.resources import files
 from io import BytesIO
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
+from unicodedata import bidirectional, category
 from xml.etree import ElementTree
 
 from svload.model.outputs import write_output
@@ -25,10 +30,11 @@ _TYPE_PX = 11.0
 _PPI = 300
 _FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
 _EMBEDDED = {"normal": "Vera.ttf", "600": "VeraBd.ttf"}
-_EMBEDDED_SIZE = 0.9
-"""Vera, which reportlab brings along, is that much larger than the other fonts at the same size."""
+_EMBEDDED_PX = 0.9 * _TYPE_PX
+"""Vera, which reportlab brings along, is larger than the other fonts at the same size."""
 _LIKE = {"✗": "×", "✓": "+", "−": "-"}
 """Letters that stand for marks which the embedded font lacks."""
+_UNKNOWN = "?"
 _RULE = re.compile(r"([^{}]+)\{([^{}]*)\}")
 _SELECTOR = re.compile(r"(svg )?([a-z]*)((?:\.[\w-]+)*)(\[class\^=(\w)\])?")
 _PAINT = (
@@ -45,9 +51,10 @@ def write_figures(run: RunDir, findings: Findings, folder: Path) -> tuple[Path, 
     """
     folder.mkdir(parents=True, exist_ok=True)
     figures = found_figures(gather(run, findings))
-    paths = [path for figure in figures for path in _write(figure, folder)]
+    unknown: set[str] = set()
+    paths = [path for figure in figures for path in _write(figure, folder, unknown)]
     captions = folder / "captions.md"
-    write_output(captions, _captions(figures, run.name))
+    write_output(captions, _captions(figures, run.name, unknown))
     return (*paths, captions)
 
 
@@ -56,11 +63,14 @@ def found_figures(gathered: Gathered) -> list[Figure]:
     return [figure for kind in KINDS for figure in kind(gathered)]
 
 
-def _write(figure: Figure, folder: Path) -> list[Path]:
+def _write(figure: Figure, folder: Path, unknown: set[str]) -> list[Path]:
+    """Write one figure's files; add the letters that its PDF shows as ? to `unknown`."""
     paths = []
     for width, points in WIDTHS_PT.items():
         svg = as_svg(figure.draw(points / POINTS), figure.caption)
         pdf = as_pdf(svg, figure.name)
+        letters = {letter for shape in svg.iter("text") for letter in shape.text or ""} - {_UNKNOWN}
+        unknown |= {letter for letter in letters if letter_of(letter)[1] == _UNKNOWN}
         drawn = {"svg": ElementTree.tostring(svg), "pdf": pdf, "png": as_png(pdf)}
         for ending, data in drawn.items():
             path = folder / f"{figure.name}-{width}.{ending}"
@@ -69,12 +79,16 @@ def _write(figure: Figure, folder: Path) -> list[Path]:
     return paths
 
 
-def _captions(figures: list[Figure], run: str) -> str:
+def _captions(figures: list[Figure], run: str, unknown: set[str]) -> str:
     parts = [f"# Figures of {run}\n"]
     for figure in figures:
         parts.append(
             f"## {figure.name}\n\n![{figure.name}]({figure.name}-double.svg)\n\n{visible(figure.caption)}\n"
         )
+    if unknown:
+        letters = visible(" ".join(sorted(unknown)))
+        why = "no TrueType font of this machine has it, or its script can't be drawn"
+        parts.append(f"PDF and PNG have {_UNKNOWN} for {letters}: {why}. The SVG files have all letters.\n")
     return "\n".join(parts)
 
 
@@ -106,12 +120,8 @@ def as_svg(chart: str, caption: str) -> ElementTree.Element:
 
 def as_pdf(svg: ElementTree.Element, title: str) -> bytes:
     """Return the drawing as a PDF page of the same size, fonts embedded."""
-    from reportlab.pdfbase.pdfmetrics import registerFont
-    from reportlab.pdfbase.ttfonts import TTFont
     from reportlab.pdfgen.canvas import Canvas
 
-    for file in _EMBEDDED.values():
-        registerFont(TTFont(file, file))
     width, height = _size(svg)
     out = BytesIO()
     canvas = Canvas(out, (width * POINTS, height * POINTS), invariant=1)
@@ -175,19 +185,50 @@ def _paint(canvas: Any, shape: ElementTree.Element) -> None:
 
 
 def _letter(canvas: Any, shape: ElementTree.Element, look: dict[str, str], x: float, y: float) -> None:
-    from reportlab.pdfbase.pdfmetrics import getFont
-
     canvas.translate(x, y)
     canvas.scale(1, -1)
-    font = _EMBEDDED[look.get("font-weight", "normal")]
-    canvas.setFont(font, _TYPE_PX * _EMBEDDED_SIZE)
-    known = getFont(font).face.charToGlyph
-    text = "".join(letter if ord(letter) in known else _LIKE.get(letter, "?") for letter in shape.text or "")
-    anchor = shape.attrib.get("text-anchor")
-    write = {"middle": canvas.drawCentredString, "end": canvas.drawRightString}.get(
-        anchor or "", canvas.drawString
-    )
-    write(0, 0, text)
+    letters = [letter_of(letter, look.get("font-weight", "normal")) for letter in shape.text or ""]
+    parts = [(font, "".join(one for _, one in same)) for font, same in groupby(letters, itemgetter(0))]
+    widths = [canvas.stringWidth(text, font, _EMBEDDED_PX) for font, text in parts]
+    at = {"middle": -sum(widths) / 2, "end": -sum(widths)}.get(shape.attrib.get("text-anchor", ""), 0.0)
+    for (font, text), width in zip(parts, widths, strict=True):
+        canvas.setFont(font, _EMBEDDED_PX)
+        canvas.drawString(at, 0, text)
+        at += width
+
+
+@cache
+def letter_of(letter: str, weight: str = "normal") -> tuple[str, str]:
+    """Return the font in which a PDF has this letter, and the letter or what stands for it: of the embedded
+    font, else of one of this machine."""
+    own = _EMBEDDED[weight]
+    for one in (letter, _LIKE.get(letter, letter)):
+        if _has(own, own, 0, one):
+            return own, one
+    # Right-to-left scripts, and those that join letters or put marks on them, would be drawn wrongly.
+    if bidirectional(letter) not in ("R", "AL", "AN") and category(letter)[0] not in "CM":
+        bold = "bold" if weight != "normal" else "regular"
+        wanted = f"sans-serif:weight={bold}:charset={ord(letter):x}:fontformat=TrueType"
+        with suppress(OSError, subprocess.SubprocessError, ValueError):
+            asked = ("fc-match", "--format=%{index} %{file}", wanted)
+            found = subprocess.run(asked, capture_output=True, text=True, timeout=5, check=True).stdout
+            index, _, file = found.partition(" ")
+            if _has(found, file, int(index), letter):
+                return found, letter
+    return own, _UNKNOWN
+
+
+def _has(name: str, file: str, index: int, letter: str) -> bool:
+    """Register a TrueType font under a name, unless it is; return whether it has the letter."""
+    from reportlab.pdfbase.pdfmetrics import getFont, getRegisteredFontNames, registerFont
+    from reportlab.pdfbase.ttfonts import TTFError, TTFont
+
+    if name not in getRegisteredFontNames():
+        try:
+            registerFont(TTFont(name, file, subfontIndex=index))
+        except TTFError:
+            return False
+    return ord(letter) in getFont(name).face.charToGlyph
 
 
 def _steps(d: str) -> Iterator[tuple[bool, float, float]]:
