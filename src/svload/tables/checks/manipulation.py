@@ -140,7 +140,10 @@ def unmentioned_shift(tables: Tables) -> Iterator[TableFinding | None]:
                 f"({cells[rows[0]]} against {cells[rows[1]]}), beside what the text tells."
             )
             yield finding(
-                table, rows, sentence, "Every factor's effect on every result is shown, whether mentioned or not."
+                table,
+                rows,
+                sentence,
+                "Every factor's effect on every result is shown, whether mentioned or not.",
             )
 
 
