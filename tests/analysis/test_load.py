@@ -15,12 +15,14 @@ from tests.evolve import evolve
 from svload.analysis.judge import judge_run, judge_trial
 from svload.analysis.load_summary import _of_failed, histogram_bars, summarise_load
 from svload.analysis.measures import GroupMeasures
+from svload.analysis.sentences import late_bodies
 from svload.analysis.view import GroupView, kept_window, look
 from svload.api.load import hopeless
 from svload.model.columns import HISTOGRAM_METRICS, bucket, bucket_bounds
 from svload.model.load_summary import LoadSummary
 from svload.model.request_errors import ERRORS
 from svload.model.request_hints import HINTS, no_answer, nothing_sent
+from svload.model.results import Estimate
 
 
 def counts_of(*values_ns: int) -> np.ndarray:
@@ -275,3 +277,43 @@ def test_what_is_cut_is_told_with_its_slowest_answer(open_loop: Bench) -> None:
     ]
     low_ns, high_ns = bucket_bounds(max(buckets))
     assert low_ns <= cut.warm_up.slowest_ms * 1e6 <= high_ns
+
+
+LATE = {
+    "service.p50": 0.041,
+    "server_time.p50": 0.001,
+    "bytes_received": 9.9e5,
+    "requests": 100.0,
+    "connections": 9.0,
+}
+
+
+@pytest.mark.parametrize(
+    ("other", "told"),
+    [
+        ({}, True),
+        ({"service.p50": 0.0385}, False),
+        ({"service.p50": 0.0565}, True),
+        ({"service.p50": 0.0575}, False),
+        ({"bytes_received": 1.01e6}, False),
+        ({"connections": 11.0}, False),
+        ({"server_time.p50": None}, False),
+    ],
+)
+def test_small_responses_that_end_as_late_as_a_delayed_acknowledgement(
+    closed: Bench, other: dict[str, float | None], told: bool
+) -> None:
+    trial = closed.trial("TC0.r1")
+    config = closed.config(trial)
+    (group,) = (one for one in config.groups if one.name == config.main_group)
+    values = {f"{group.name}.{name}": Estimate(value=value) for name, value in (LATE | other).items()}
+    judged = judge_trial(trial, config)
+    late = evolve(judged, metrics=dict(judged.metrics) | values, verdict__instrument="VALID")
+    found = list(late_bodies(closed.configs, [late]))
+    assert [one.evidence for one in found] == [("trials/TC0.r1",)] * told
+    for one in found:
+        assert "TCP_NODELAY" in one.sentence and f"half of {group.name}'s responses" in one.sentence
+    hops = evolve(group, request=evolve(group.request, follow_redirects=1))
+    elsewhere = evolve(config, groups=tuple(hops if one is group else one for one in config.groups))
+    assert not list(late_bodies({trial.case: elsewhere}, [late])), "the first byte is of the last hop"
+    assert not list(late_bodies(closed.configs, [evolve(late, verdict__instrument="REFUSED")]))

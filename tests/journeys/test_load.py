@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import signal
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from typing import Any
 from xml.etree.ElementTree import parse
 
 import pytest
-from tests.servers import Answering, certified, put, serving
+from tests.servers import Answering, certified, put, serving, speaking
 
 from svload.cli.commands.load import EXAMPLES
 
@@ -326,3 +327,21 @@ def test_a_credential_is_sent_and_kept_nowhere(world: World) -> None:
     files = [path for path in world.runs.rglob("*") if path.is_file()]
     assert [path for path in files if b"seen" in path.read_bytes()], "a plain header is in the study"
     assert not [path for path in files if b"hush" in path.read_bytes()]
+
+
+@pytest.mark.timing
+@pytest.mark.parametrize("at_once", [False, True], ids=["Nagle", "TCP_NODELAY"])
+def test_a_body_that_waits_for_an_acknowledgement_is_told(world: World, at_once: bool) -> None:
+    def talk(connection: socket.socket) -> None:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, at_once)
+        for line in connection.makefile("rb"):
+            if line == b"\r\n":
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n")
+                connection.sendall(b"ok")
+
+    with speaking(talk) as port:
+        url = f"http://127.0.0.1:{port}/"
+        said = json.loads(world.svload("load", url, "-c", "4", "-d", "3s", "--json").stdout)
+        shown = world.svload("load", url, "-c", "4", "-d", "3s").stdout
+    assert [("TCP_NODELAY" in note) for note in said["notes"]] == [True] * (not at_once)
+    assert ("TCP_NODELAY" in shown) is not at_once

@@ -233,6 +233,13 @@ TIME_WAIT = 0.05
 """Sockets in TIME_WAIT at the start over the local ports."""
 UNEVEN_WORKERS = 0.25
 """Connections of the busiest of workers that share a port over an even share, less one."""
+LATE_BODY_S = (0.038, 0.056)
+"""From the first byte of a small response to its last: Linux delays an acknowledgement by 40 ms, and its
+timers add up to 8 ms or more."""
+LATE_BODY_BYTES = 10_000
+"""Mean size on the wire of responses that fit in the first flight of a connection (ten segments)."""
+LATE_BODY_CONNECTS = 0.1
+"""Share of the requests that may connect first, which takes time before the request is written."""
 GC_PAUSE = 0.10
 """Longest pause of a garbage collector over the smallest shown p99."""
 BACKLOG = 0.05

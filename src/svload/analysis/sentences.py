@@ -4,10 +4,11 @@ the data does not support."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from statistics import median
 
+from svload.analysis import limits
 from svload.analysis.capacity.asked import capacity_finding
 from svload.analysis.curves.curve import curve_findings, ramp_findings, shown_limit
 from svload.analysis.evidence import first_to_fail, quota_clauses, what_failed
@@ -16,8 +17,9 @@ from svload.analysis.stages import stage_findings
 from svload.model.capacity import CapacityResult
 from svload.model.certificates import AaCertificate
 from svload.model.load_curve import LoadCurve
-from svload.model.results import CaseResult, Finding, TrialResult
-from svload.model.study import Lock
+from svload.model.results import CaseResult, Estimate, Finding, TrialResult
+from svload.model.study import CaseConfig, Lock
+from svload.model.traffic import Group
 from svload.model.units import show_duration
 
 FLOOR_UNKNOWN = "the lab's own noise is not measured: exploratory"
@@ -140,6 +142,43 @@ def _gone(cases: Sequence[CaseResult], trials: Sequence[TrialResult]) -> Iterato
                 evidence=tuple(f"trials/{trial.trial}" for trial in hit),
                 certainty="counted",
             )
+
+
+def late_bodies(configs: Mapping[str, CaseConfig], trials: Sequence[TrialResult]) -> Iterator[Finding]:
+    """Describe groups whose small responses end as long after their first byte as Linux delays an
+    acknowledgement: most servers that do so write head and body apart, without TCP_NODELAY."""
+    late: dict[str, list[tuple[float, str]]] = {}
+    for trial in trials:
+        for group in configs[trial.case].groups if trial.verdict.instrument != "REFUSED" else ():
+            wait_s = _late_body_s(group, trial.metrics)
+            if wait_s is not None and limits.LATE_BODY_S[0] <= wait_s < limits.LATE_BODY_S[1]:
+                late.setdefault(group.name, []).append((wait_s, f"trials/{trial.trial}"))
+    for name, found in late.items():
+        yield Finding(
+            kind="late-body",
+            sentence=f"At least half of {name}'s responses, small on average, ended some "
+            f"{show_duration(median(wait_s for wait_s, _ in found))} after their first byte. Usually such a "
+            f"server writes head and body separately without TCP_NODELAY, so that the body waits for the "
+            f"delayed acknowledgement of the head. To confirm, set TCP_NODELAY there, or write both at once, "
+            f"and measure again.",
+            evidence=tuple(place for _, place in found),
+            certainty="measured",
+        )
+
+
+def _late_body_s(group: Group, metrics: Mapping[str, Estimate]) -> float | None:
+    """Return the time from the first byte to the last one of a group's median response; None where that is
+    not known, or includes connecting, an upload, another response or the transfer of much data."""
+    names = ("service.p50", "server_time.p50", "bytes_received", "requests", "connections")
+    known = [metrics.get(f"{group.name}.{name}") for name in names]
+    service_s, first_s, received, requests, connections = (one.value if one else None for one in known)
+    if service_s is None or first_s is None or received is None or connections is None or not requests:
+        return None
+    if received > limits.LATE_BODY_BYTES * requests or connections > limits.LATE_BODY_CONNECTS * requests:
+        return None
+    if any(one.is_raw or one.follow_redirects or one.body is not None for one in group.requests):
+        return None
+    return service_s - first_s
 
 
 def _died(cases: Sequence[CaseResult], trials: Sequence[TrialResult]) -> Iterator[Finding]:

@@ -217,6 +217,8 @@ def _summary(ask: QuickLoad, run: RunDir, folder: Path, result: RunResult | None
     thresholds = findings.thresholds if findings else ()
     text = describe_load(config.groups[0])
     summary = analysis.summarise_load(ask.url, text, trial, config, judged, thresholds)
+    notes = [one.sentence for one in findings.findings if one.kind == "late-body"] if findings else []
+    summary = summary.model_copy(update={"notes": tuple(notes)})
     group = trial.summary.groups[0]
     if (first := group.first_failure) is None:
         return summary

@@ -151,6 +151,8 @@ class LoadSummary(Artefact):
     """each ramp and level of a load in stages; the other numbers cover all of them"""
     gone: tuple[str, ...] = ()
     """when its server was gone, one sentence each; if it did not come back, times are of the part before"""
+    notes: tuple[str, ...] = ()
+    """what the responses' times suggest about the server, one sentence each"""
     first_failure: FirstFailure | None = None
     """the first request that failed; null: none did"""
     failed_s: tuple[float, float] | None = None

@@ -475,7 +475,7 @@ class Finding(Frozen):
     """A sentence with its evidence (paths into the run: cases, trials, claims). `certainty` in words."""
 
     kind: str
-    """planted, gone, death, level, fault, capacity, server, limit, law, exploratory or design"""
+    """planted, gone, death, level, fault, capacity, server, limit, law, exploratory, late-body or design"""
     sentence: str
     """what was found"""
     evidence: tuple[str, ...]

@@ -166,6 +166,7 @@ def _legend(summary: LoadSummary) -> str:
 def _footnotes(summary: LoadSummary) -> Iterator[str]:
     if legend := _legend(summary):
         yield legend
+    yield from summary.notes
     response = [path for path in summary.reasons if path.startswith("response_ms.")]
     if any(summary.whys.get(path) == "time-out" for path in response):
         yield _FAILED
