@@ -191,15 +191,6 @@ def test_a_threshold_fails_where_the_backlog_grows_and_holds_beside_it(open_loop
         assert (found["TC1", text].outcome, found["TC1", text].overloaded) == ("passed", False)
 
 
-def test_so_it_does_where_the_server_died_though_nothing_grows(closed: Bench) -> None:
-    text, counted = "probe.response.p50 < 10000 s", "probe.success_rate >= 99 %"
-    trials = [fallen(trial, KILLED) if trial.case == "TC1" else trial for trial in closed.trials()]
-    found = judged(closed, trials, text, counted)
-    assert (found["TC1", text].outcome, found["TC1", text].overloaded) == ("failed", True)
-    assert found["TC1", counted].outcome == "passed", "what was counted is judged as it is"
-    assert found["TC0", text].outcome == "passed"
-
-
 def test_one_death_of_two_is_no_overloaded_case_s(closed: Bench) -> None:
     """The state is that of most trials, the more severe of equals; a number that grows in none of them stays one."""
     text = "probe.response.p50 < 10000 s"

@@ -272,12 +272,6 @@ def test_workers(closed: Bench, in_service: float, queued: Any, state: str) -> N
     assert ("workers of cache: 8 of 8 in use" in " ".join(verdict.reasons)) == (state == "SATURATED")
 
 
-def test_an_open_loop_too(open_loop: Bench) -> None:
-    trial = open_loop.trial("TC0.r1")
-    verdict = judge_trial(with_workers(trial, 8, 2.0, "backend"), open_loop.config(trial)).verdict
-    assert verdict.server == "SATURATED"
-
-
 def with_queue(trial: TrialData, metric: str, values: Any, service: str = "cache") -> TrialData:
     """The trial with a reading of an accept queue at each moment of its monitors;
     `values` is by moment, or one for all."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from math import log
 from typing import Any
 
 import pytest
@@ -13,12 +12,6 @@ from tests.evolve import evolve
 from tests.results import findings_of
 
 from svload import api
-from svload.analysis.claims.evidence import shown_in_turns
-from svload.analysis.claims.gates import Facts, judge_gates, limit_of
-from svload.analysis.claims.pairs import gather
-from svload.analysis.claims.turned import Guard
-from svload.analysis.claims.turns import BlockEffect
-from svload.analysis.contrasts import contrasts_of
 from svload.model.errors import ExitCode
 from svload.model.results import Claim, Estimate, Findings, Gate, ThresholdResult, TrialResult
 from svload.model.study import Comparison, Lock
@@ -297,52 +290,3 @@ def test_a_gate_over_a_servers_metric_looks_at_success_too(closed: Bench) -> Non
         closed, lock_with(closed.lock, 6, comparison), changed(trials, success_rate=Estimate(value=0.3))
     )
     assert claim.gate.outcome == "fail"
-
-
-def in_turns(
-    closed: Bench,
-    effects: list[float],
-    pooled: list[float] | None = None,
-    rounds: int = 10,
-    guards: tuple[Guard, ...] = (),
-) -> Gate:
-    """The gate of blocks in which all sides took turns, the same in each matched case."""
-    lock = gated(closed.lock)
-    [contrast] = contrasts_of(lock)
-    found = gather(lock, contrast, closed.configs, blocks([1.0] * 6), {})
-    each = [
-        BlockEffect(log(one), 0.01, log(all_), rounds)
-        for one, all_ in zip(effects, pooled or effects, strict=True)
-    ]
-    shown = shown_in_turns(found, [each] * len(found.cells), guards)
-    limit = limit_of("worse by more than 5 %", "lower")
-    assert limit is not None
-    [gate] = judge_gates([Facts("probe.response.p50", limit, found, shown, None, "")])
-    assert gate is not None
-    return gate
-
-
-@pytest.mark.parametrize(("ratio", "outcome"), [(1.0, "pass"), (1.05, "open"), (1.15, "fail"), (0.9, "pass")])
-def test_blocks_of_turns_are_judged_by_the_same_gate(closed: Bench, ratio: float, outcome: str) -> None:
-    assert in_turns(closed, [ratio * wobble for wobble in FLAT]).outcome == outcome
-
-
-def test_turns_that_hide_slow_rounds_do_not_pass(closed: Bench) -> None:
-    """The median of its rounds is equal, all requests together are a fifth slower."""
-    gate = in_turns(closed, FLAT, [1.2 * one for one in FLAT])
-    assert gate.outcome == "open"
-    assert "over all requests together it is 1.2 ×" in gate.why
-    assert in_turns(closed, FLAT, [1.02 * one for one in FLAT]).outcome == "pass"
-
-
-def test_what_turns_cannot_see_holds_back_a_pass_and_no_failure(closed: Bench) -> None:
-    near, far = Guard("it defers work", 1.0), Guard("its rate is 95 % of its capacity")
-    gate = in_turns(closed, FLAT, guards=(near, far))
-    assert (gate.outcome, gate.why) == ("open", f"{near.why} and {far.why}")
-    assert in_turns(closed, [1.3 * one for one in FLAT], guards=(near, far)).outcome == "fail"
-    faster = [0.1 * one for one in FLAT]
-    assert in_turns(closed, faster, guards=(near,)).outcome == "pass"
-    assert in_turns(closed, faster, guards=(near, far)).why == far.why
-    few = in_turns(closed, FLAT, rounds=4)
-    assert few.outcome == "open"
-    assert "a block has 4 rounds" in few.why

@@ -188,25 +188,6 @@ def test_too_few_trials_left_make_a_refused_case(tmp_path: Path) -> None:
     assert [one.outcome for one in found.thresholds] == ["refused", "passed"]
 
 
-def test_a_percentile_beyond_the_time_out_fails_its_threshold(tmp_path: Path) -> None:
-    bench = bench_of(make_run(tmp_path, cases=1, replicates=1, faults={"TC0": "errors"}))
-    configs = {
-        "TC0": evolve(
-            bench.configs["TC0"],
-            thresholds=("background.response.p99 < 5 s", "background.response.p99 < 30 s"),
-        )
-    }
-    found = judge_run(bench.lock, configs, bench.trials())
-    assert [one.outcome for one in found.thresholds] == ["failed", "no value"]
-
-
-def test_statistics_that_only_a_threshold_names_are_measured(closed: Bench) -> None:
-    text = "background.service.p75 < 1 s"
-    configs = {name: evolve(config, thresholds=(text,)) for name, config in closed.configs.items()}
-    found = judge_run(closed.lock, configs, closed.trials())
-    assert {one.outcome for one in found.thresholds} == {"passed"}
-
-
 def test_a_case_is_the_geometric_mean_with_t_on_logs() -> None:
     runs = [
         {"g.response.p50": Estimate(value=value), "g.success_rate": Estimate(value=1.0)}

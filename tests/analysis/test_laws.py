@@ -12,7 +12,6 @@ from scipy import stats
 from tests.support.queueing import Station, simulate_open
 
 from svload.analysis import limits
-from svload.analysis.laws import n_star
 from svload.analysis.laws.every import Laws, balance, laws_of
 from svload.analysis.laws.levels import Bounds, Limit, Resource, Run, levels_of, placed
 from svload.analysis.laws.ramp import breakpoint_of
@@ -349,19 +348,6 @@ def test_levels_that_do_not_hold_n_star_say_so(tenth: list[Judged]) -> None:
     outside = [one for one in tenth if not one.model.inside]
     assert {one.state for one in outside} >= {"above"}
     assert all(one.state != "bracketed" for one in outside)
-
-
-def test_an_n_star_that_forgets_think_time_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The planted case: D/max(Dᵢ/mᵢ) without Z."""
-    chosen = [model for model in models() if model.think_s > 0 and model.inside][::40]
-    alone_of = n_star.alone_of
-
-    def forgetful(level, ground, most_rps):
-        found = alone_of(level, ground, most_rps)
-        return replace(found, response_s=found.response_s - level.think_s / 2)
-
-    monkeypatch.setattr(n_star, "alone_of", forgetful)
-    assert any(row.missed for row in rows_of(judge(chosen, 3, 300)))
 
 
 def test_the_table_that_is_committed_is_of_these_models() -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
-from benches.turns import ENDS, Blocks, Cell, drawn_blocks, ended, judged, shares, simulated
+from benches.turns import ENDS, Cell, drawn_blocks, ended, shares, simulated
 from scipy import stats
 
 GATES = 20
@@ -20,17 +19,6 @@ def test_turns_decide_what_trials_leave_open_on_a_core_with_two_speeds() -> None
     assert turns.equal_passes > 0.8
     assert trials.equal_passes < 0.5
     assert turns.margin_passes <= MOST_ALARMS
-
-
-def test_blocks_taken_for_what_starts_are_called_different() -> None:
-    """The planted case: rounds of one start, counted as if each were a start of its own."""
-    rng = np.random.default_rng(1)
-    start = 0.04 * rng.standard_normal((400, 1))
-    rounds = start + 0.02 * rng.standard_normal((400, 12))
-    named = judged(Blocks(rounds, np.zeros_like(rounds), rounds)).names_a_difference()
-    assert named.mean() > 0.5
-    starts = 0.04 * rng.standard_normal((400, 12))
-    assert judged(Blocks(starts, np.full_like(starts, 0.02), starts)).names_a_difference().mean() < 0.09
 
 
 def test_a_gate_that_ends_where_it_is_decided_is_seldom_wrong_and_ends_soon() -> None:
