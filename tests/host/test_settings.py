@@ -182,10 +182,12 @@ def test_a_labs_network_has_its_own_settings(tmp_path: Path, needs: Callable[...
 
 def test_settings_survive(proc: Path, log: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The agent of a lab with a network of its own must leave it to its keeper."""
-    ask(Settings(log, None), network="37")
+    held = Settings(log, None)
+    for value in ("50", "37"):
+        ask(held, network=value)
     monkeypatch.setattr(linux, "namespace", lambda kind: "net:[2]")
     assert journal.undo(tmp_path / "lab").failures
     monkeypatch.setattr(linux, "namespace", lambda kind: "net:[1]")
     assert journal.undo(tmp_path / "lab").failures == []
-    assert (proc / NETWORK).read_text() == "60"
+    assert (proc / NETWORK).read_text() == "60", "what it was before svload, not the value in between"
     assert json.loads((tmp_path / "lab" / "journal.jsonl").read_text().splitlines()[0])["layer"] == "machine"

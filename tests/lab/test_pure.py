@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import hashlib
 import json
 from pathlib import Path
 
@@ -11,7 +10,6 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from tests.evolve import evolve
-from tests.lab.store import expected_table
 
 from svload.lab.authority import MARGIN, Authority
 from svload.lab.catalogue import all_kits, check_specs
@@ -112,18 +110,6 @@ def test_sizes_follow_the_asked_distribution() -> None:
     assert all(1024 <= one.size_bytes <= 2048 for one in planned_objects(uniform, seed=3))
     constant = evolve(OBJECTS, size={"constant": "4 KiB"})
     assert {one.size_bytes for one in planned_objects(constant, seed=3)} == {4096}
-
-
-def test_the_table_carries_paths_sizes_and_digests() -> None:
-    planned = planned_objects(OBJECTS, seed=1)
-    table = expected_table(planned, seed=1)
-    assert table.columns() == {
-        "path": [one.path for one in planned],
-        "size_bytes": [one.size_bytes for one in planned],
-        "digest": list(table.digests),
-    }
-    assert table.digests[4] == hashlib.md5(content(planned[4].path, planned[4].size_bytes, 1)).hexdigest()
-    assert table.sha256 != expected_table(planned, seed=2).sha256
 
 
 def test_filled_data_is_kept_under_what_decides_it() -> None:
