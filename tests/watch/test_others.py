@@ -18,8 +18,6 @@ from svload.host.machine.linux import TICKS_PER_S, ProcessStat
 from svload.watch import proc
 from svload.watch.monitors.others import OthersMonitor, command_of, user_of
 
-BURN = "import time\nend = time.process_time() + {seconds}\nwhile time.process_time() < end: pass\n{then}"
-
 
 def one(pid: int, parent: int, seconds: float, name: str = "x", start: int = 0) -> ProcessStat:
     return ProcessStat(pid, "S", parent, 0, 0, seconds, 1, start, 0, name)
@@ -115,55 +113,6 @@ def test_a_command_tells_no_secret(tmp_path: Path, words: list[str], told: str) 
     assert command_of(11, str(tmp_path)) == told
     assert command_of(12, str(tmp_path)) == ""
     assert user_of(12, str(tmp_path)) == "?"
-
-
-@pytest.fixture
-def stranger() -> Iterator[subprocess.Popen[bytes]]:
-    """A process that burns 0.3 s when told to, says so, and waits; it is no child of ours (a
-    process in between has ended)."""
-    code = "import sys; sys.stdin.readline()\n" + BURN.format(
-        seconds=0.3, then="print('burnt', flush=True)\nimport sys; sys.stdin.read()"
-    )
-    between = (
-        "import os, sys\n"
-        "pid = os.fork()\n"
-        "if pid: os._exit(0)\n"
-        "os.setsid()\n"
-        f"os.execv(sys.executable, [sys.executable, '-c', {code!r}])\n"
-    )
-    process = subprocess.Popen([sys.executable, "-c", between], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    yield process
-    process.stdin.close()
-    process.stdout.read()
-    process.wait(HANG_S)
-
-
-def burn(stranger: subprocess.Popen[bytes]) -> None:
-    """Lets it begin, and waits until it has burnt."""
-    stranger.stdin.write(b"\n")
-    stranger.stdin.flush()
-    assert stranger.stdout.readline() == b"burnt\n"
-
-
-def total(monitor: OthersMonitor) -> float:
-    return next(reading.value for reading in monitor.sample() if reading.metric == "cpu_seconds_total")
-
-
-def test_a_stranger_is_counted_and_named_and_a_child_is_not(stranger: subprocess.Popen[bytes]) -> None:
-    monitor = OthersMonitor("", {"own": [os.getpid()]})
-    before = total(monitor)
-    burn(stranger)
-    readings = list(monitor.sample())
-    named = {reading.entity: reading.value for reading in readings if reading.entity}
-    grown = next(one.value for one in readings if one.metric == "cpu_seconds_total") - before
-    assert grown >= 0.25
-    assert any(name.startswith("python") and seconds >= 0.2 for name, seconds in named.items()), named
-
-    own = subprocess.Popen([sys.executable, "-c", BURN.format(seconds=0.3, then="")], start_new_session=True)
-    known = {reading.entity for reading in monitor.sample()}
-    own.wait(HANG_S)
-    after = {reading.entity for reading in monitor.sample() if reading.value >= 0.2}
-    assert not any(name.endswith(f" {own.pid}") for name in known | after)
 
 
 def test_a_table_is_read_anew_when_asked() -> None:

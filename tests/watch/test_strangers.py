@@ -3,20 +3,19 @@ and everybody else, whose CPU is told by what can be read of it."""
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import socket
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.servers import accepts, completed, free_port, memcached, nginx, wait_until
+from tests.servers import accepts, completed, free_port, wait_until
 from tests.watch.test_others import machine
 
 from svload.host.machine import owners as owners_module
@@ -27,7 +26,6 @@ from svload.watch.belonging import PAUSES, Helpers
 from svload.watch.monitors.others import OthersMonitor
 from svload.watch.monitors.switches import SwitchesMonitor
 
-BURN_S = 0.3
 SERVER = """
 import os, socket, sys, time
 port, upstream, uid = (int(word) for word in sys.argv[1:4])
@@ -168,27 +166,6 @@ def test_what_a_server_is_connected_to_is_no_stranger_and_its_neighbour_is_one()
         assert len(monitor.news()) == len(set(monitor.news())) == 2
 
 
-@pytest.mark.real
-def test_nginx_before_an_application_with_a_database(needs: Callable[..., None], tmp_path: Path) -> None:
-    needs("nginx", "memcached", "root")
-    web, app, store = (free_port() for _ in range(3))
-    front = nginx(tmp_path, web, f"location / {{ proxy_pass http://127.0.0.1:{app}; }}")
-    with ExitStack() as stack:
-        cache = stack.enter_context(stray(memcached(store)))
-        wait_until(lambda: accepts(store))
-        application = stack.enter_context(server(app, store))
-        proxy = stack.enter_context(stray(["/usr/sbin/nginx", *front[1:]]))
-        wait_until(lambda: accepts(web))
-        with socket.create_connection(("127.0.0.1", web)) as client:
-            client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-            monitor = watching(external(web))
-            wait_until(lambda: look_again(monitor) is None and cache in monitor._own)
-        assert {proxy, application, cache} <= monitor._own
-        workers = proc.families([proxy], proc.ProcessTable().renew().values())
-        assert len(workers) > 1
-        assert workers <= monitor._own
-
-
 def test_a_build_that_a_server_started_is_its_own_doing_and_a_users_is_not() -> None:
     """The build left the server's session; a look saw it while it was the server's child."""
     web, other = free_port(), free_port()
@@ -196,22 +173,6 @@ def test_a_build_that_a_server_started_is_its_own_doing_and_a_users_is_not() -> 
         monitor = watching(external(web))
         built = [client.ask(b"build") for client in (mine, users)]
         assert strangers(monitor, *built) == {built[1]}
-
-
-@pytest.mark.real
-def test_hidden_descriptors_of_another_user(needs: Callable[..., None]) -> None:
-    """Asked as an ordinary user, who may see nobody's descriptors but their own."""
-    needs("root")
-    web = free_port()
-    ask = (
-        "import os, sys; from svload.host.machine.owners import owners; os.setgid(61235); os.setuid(61235)\n"
-        "found = owners([int(sys.argv[1])]); print(sorted(found.pids), sorted(found.likely), len(found.unproved))"
-    )
-    with server(web, uid=61234) as pid:
-        told = completed([sys.executable, "-c", ask, str(web)], check=True).stdout
-        assert told == f"[] [{pid}] 1\n"
-        seen = owners([web])
-        assert (seen.pids, seen.likely, seen.unproved) == ({pid}, set(), ())
 
 
 def test_where_two_families_of_a_user_are_hidden_neither_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -300,43 +261,6 @@ def test_a_sandbox_that_counts_nothing_reads_nothing(tmp_path: Path, monkeypatch
     assert monitor.sample() == []
     (tmp_path / "stat").write_text("cpu  0 0 0 0 0 0 0 0 0 0\ncpu0 0 0 0 0 0 0 0 0 0 0\nintr 0\n")
     assert monitor.sample() == []
-
-
-@pytest.mark.real
-def test_a_stranger_outside_the_pid_namespace_counts(needs: Callable[..., None]) -> None:
-    needs("root", "unshare")
-    other = free_port()
-    code = textwrap.dedent(
-        """
-        import json, os, sys
-        from svload.watch.monitors.others import OthersMonitor
-        monitor = OthersMonitor("", {"own": [os.getpid()]})
-        for line in sys.stdin:
-            print(json.dumps([list(one) for one in monitor.sample()]), flush=True)
-        """
-    )
-    inside = subprocess.Popen(
-        ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-c", code],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert inside.stdout is not None
-
-    def read() -> float:
-        inside.stdin.write("look\n")
-        inside.stdin.flush()
-        [[entity, metric, value]] = json.loads(inside.stdout.readline())
-        assert (entity, metric) == ("", "cpu_seconds_total")
-        return float(value)
-
-    with server(other), Client(other) as client:
-        before = read()
-        for _ in range(3):
-            client.ask(b"burn")
-        assert read() - before >= BURN_S
-    inside.stdin.close()
-    assert inside.wait() == 0
 
 
 # helpers: their CPU comes and goes with the load
