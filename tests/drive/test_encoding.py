@@ -96,7 +96,6 @@ def share(port: int, iterations: int, request: dict[str, Any], taken: bool = Fal
             "id": "x",
             "seed": 1,
             "start_at_ns": 0,
-            "stop_fd": -1,
             "interval_ns": 1_000 * MS,
             "window_ns": [0, 20_000 * MS],
             "endpoints": {"http://web": {"address": f"127.0.0.1:{port}", "tls": None}},

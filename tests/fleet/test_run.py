@@ -120,24 +120,6 @@ def test_ten_machines_ask_for_what_one_asks_for(machines: Fabric) -> None:
 
 
 @pytest.mark.timing
-def test_ten_machines_begin_together(machines: Fabric) -> None:
-    """How well is told by `python -m benches.fleet starts`."""
-    load(machines, study(machines, 10), "-i", inventory(machines, HOSTS))
-    assert 0 < max(skews(newest(machines))) < 1e8
-
-
-def skews(run: RunDir) -> list[int]:
-    """By trial, ns: how much later the last machine's first request was due and sent than that of the first."""
-    found = []
-    for name in run.sealed_trials():
-        samples = read_trial(run.trial(name).path).samples
-        late = samples["begun_ns"] - samples["due_ns"]
-        first = [int(late[samples["share"] == share][0]) for share in np.unique(samples["share"])]
-        found.append(max(first) - min(first))
-    return found
-
-
-@pytest.mark.timing
 def test_a_site_behind_a_narrow_link_is_seen_as_one(machines: Fabric) -> None:
     path = machines.folder / "far" / "study.yaml"
     path.parent.mkdir(exist_ok=True)

@@ -14,7 +14,6 @@ from tests.results import findings_of, trial_result
 
 from svload import api
 from svload.analysis.capacity.asked import capacity_of
-from svload.analysis.capacity.readings import KEEPS_UP
 from svload.api.capacity import LOADS, CapacityAsk, searched_lock
 from svload.api.runs import verdict_exit
 from svload.model.errors import ExitCode, SvloadError
@@ -213,18 +212,6 @@ def test_every_trial_is_planned_once_and_in_order(study: Callable[..., str]) -> 
     assert all(batch.because for batch in batches)
 
 
-def test_a_search_that_was_killed_goes_on_as_it_would_have(study: Callable[..., str]) -> None:
-    """The same seals give the same batch, whatever the process: after each batch, asked anew."""
-    lock = lock_of(study(), that=CRITERION)
-    batches, results = played(lock, 100)
-    done = 0
-    for number, batch in enumerate(batches[:-1]):
-        done += len(batch.trials)
-        again = capacity(lock, sealed(batches[: number + 1], results[:done]))
-        assert again.trials == batches[number + 1].trials
-        assert again.because == batches[number + 1].because
-
-
 def test_what_was_found_is_told_with_every_load_and_trial(study: Callable[..., str]) -> None:
     lock = lock_of(study(), that=CRITERION, at_least=50)
     _, results = played(lock, 100)
@@ -320,15 +307,6 @@ def test_a_search_ends_where_its_server_is_gone(study: Callable[..., str], back:
     assert f"server gone since the end of {made[-len(last) - 1].trial}" in told.sentence
     assert without == len(last) + 1
     assert told.low <= 100 <= told.high
-
-
-def test_overload_breaks_it(study: Callable[..., str]) -> None:
-    lock = lock_of(study(), that=CRITERION)
-    overloads = lambda trial, users: result(trial, 0.01, "OVERLOADED" if users > 100 else "STEADY")  # noqa: E731
-    told = capacity_of(lock, played(lock, made=overloads)[1])
-    assert told.state == "found"
-    assert told.low <= 101 <= told.high
-    assert told.levels[-1].by == KEEPS_UP
 
 
 def test_the_knee_is_told_with_its_steps(study: Callable[..., str]) -> None:
