@@ -152,10 +152,12 @@ def finish(world: World) -> None:
 
 
 def check_end(world: World, trials: int) -> None:
-    """Resumed: the plan is complete, sealed trials are as they were, nothing is left, and every seal holds."""
+    """Resumed: the plan is complete and its batches and sealed trials are as they were, nothing is left, and every
+    seal holds."""
     run = only_run(world)
-    before = sealed(run)
+    before, plan = sealed(run), {path: path.read_bytes() for path in (run / "plan").iterdir()}
     finish(world)
+    assert {path: path.read_bytes() for path in plan} == plan
     after = sealed(run)
     assert {name: after[name] for name in before} == before
     assert len(list(run.glob("trials/*/seal.json"))) == trials == len(list(run.glob("trials/*")))

@@ -58,8 +58,7 @@ def study(world: World) -> Path:
     (target / "server").write_text(SERVER)
     (target / "server").chmod(0o755)
     (target / "Makefile").write_text("all:\n\t@true\n")
-    (world.root / "study.yaml").write_text(STUDY)
-    return world.root / "study.yaml"
+    return world.root / world.study(STUDY)
 
 
 def test_a_store_is_started_anew_and_filled_before_each_trial(world: World, study: Path) -> None:

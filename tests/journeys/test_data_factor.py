@@ -45,8 +45,7 @@ def rows_of(path: Path) -> list[dict[str, str]]:
 
 
 def test_each_trial_asks_for_what_its_level_says(world: World) -> None:
-    (world.root / "study.yaml").write_text(STUDY)
-    world.run("study.yaml")
+    world.run(world.study(STUDY))
     run = RunDir(only_run(world))
     lock = run.lock()
     assert len(run.sealed_trials()) == 4

@@ -80,8 +80,7 @@ def test_a_dialogue_is_held_and_judged(world: World, scheme: str) -> None:
     tls = certified(world.root, "127.0.0.1") if scheme == "tls" else None
     with answering(tls) as port:
         at = f'at: "{scheme}://127.0.0.1:{port}"' + (", ca_file: ca.pem" if tls else "")
-        (world.root / "study.yaml").write_text(STUDY.format(at=at, scheme=scheme))
-        trial = world.run("study.yaml", "--trust")["trials"][0]
+        trial = world.run(world.study(STUDY.format(at=at, scheme=scheme)), "--trust")["trials"][0]
     assert_valid(trial, "accounting", "reconciliation", "manipulation")
     assert trial["metrics"]["users.requests"]["value"] == 60
     assert trial["metrics"]["users.success_rate"]["value"] == 1
@@ -90,8 +89,7 @@ def test_a_dialogue_is_held_and_judged(world: World, scheme: str) -> None:
 def test_a_dialogue_with_a_server_of_another_name_fails_by_its_name(world: World) -> None:
     with answering(certified(world.root, "other.test")) as port:
         at = f'at: "tls://127.0.0.1:{port}", ca_file: ca.pem'
-        (world.root / "study.yaml").write_text(STUDY.format(at=at, scheme="tls"))
-        world.run("study.yaml", "--trust")
+        world.run(world.study(STUDY.format(at=at, scheme="tls")), "--trust")
     (summary,) = only_run(world).glob("trials/*/summary.json")
     group = json.loads(summary.read_text())["groups"][0]
     assert (group["ok"], set(group["errors"])) == (0, {"tls_wrong_name"})

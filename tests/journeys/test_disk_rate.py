@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 
-from svload.host.process import cgroups
-
 from .world import World, checks_of, only_run
 
 pytestmark = pytest.mark.real
@@ -99,20 +97,3 @@ def test_services_share_the_reads_of_the_machine_that_they_are_within(
             assert answers * EACH_MIB * (1 << 20) < 0.9 * RATE, "neither has it alone"
     left = [path for group in groups.values() for path in group["paths"].values() if Path(path).exists()]
     assert left == []
-
-
-def test_a_limit_of_writes_is_weak_where_they_escape(world: World, needs: Callable[..., None]) -> None:
-    needs("root", "nginx")
-    trial, _ = run(world, "0.5s", disk_rate={"write": "10 MB/s"})
-    sentence = checks_of(trial)["limits-acted"]["sentence"]
-    assert ("may not have held" in sentence) == cgroups.writes_escape()
-    assert "10 MB/s of disk writes" in sentence
-
-
-def test_without_a_limit_there_is_none(world: World, needs: Callable[..., None]) -> None:
-    needs("root", "nginx")
-    trial, lab = run(world, "0.5s")
-    [group] = lab["services"][0]["groups"]
-    assert {one["name"] for one in group["settings"]} == {"memory_bytes"}
-    assert "disk reads" not in checks_of(trial)["limits-acted"]["sentence"]
-    assert "disk writes" not in checks_of(trial)["limits-acted"]["sentence"].lower()

@@ -47,8 +47,7 @@ def test_what_timed_out_is_waited_for(world: World, cpu_s: float, waits: bool) -
     server = world.root / "server"
     server.write_text(SERVER.replace("{python}", sys.executable).replace("{cpu_s}", str(cpu_s)))
     server.chmod(0o755)
-    (world.root / "study.yaml").write_text(STUDY.format(server=server, timeout="300 ms" if waits else "60 s"))
-    world.run("study.yaml", "--trust")
+    world.run(world.study(STUDY.format(server=server, timeout="300 ms" if waits else "60 s")), "--trust")
     run = RunDir(only_run(world))
     assert len(run.sealed_trials()) == 2
     for name in run.sealed_trials():

@@ -4,7 +4,6 @@ work, uploads; judged and reported."""
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 
@@ -29,8 +28,7 @@ measure: {{duration: 120s, replicates: 1}}
 
 @pytest.mark.smoke
 def test_every_executor_runs_and_is_judged(world: World, truth: dict[str, int]) -> None:
-    (world.root / "study.yaml").write_text(STUDY.format(port=truth["http_port"]))
-    trial = world.run("study.yaml", "--trust")["trials"][0]
+    trial = world.run(world.study(STUDY.format(port=truth["http_port"])), "--trust")["trials"][0]
     metrics = trial["metrics"]
     assert_valid(trial, "accounting")
     asked = {name: metrics[f"{name}.requests"]["value"] for name in ("batch", "each", "upload")}
@@ -43,16 +41,4 @@ def test_every_executor_runs_and_is_judged(world: World, truth: dict[str, int]) 
     assert {"iterations", "VUs"} <= set((only_run(world) / "derived" / "report.html").read_text().split()), (
         "in words"
     )
-    assert world.silent() == []
-
-
-def test_load_makes_so_many_iterations_and_stops(world: World, truth: dict[str, int]) -> None:
-    url = f"http://127.0.0.1:{truth['http_port']}/info"
-    said: dict[str, Any] = world.json("load", url, "--iterations", "500", "--vus", "8")
-    assert (said["due"], said["begun"], said["requests"], said["ok"]) == (500, 500, 500, 500)
-    assert said["throughput_rps"] == pytest.approx(500 / said["duration_s"])
-    assert world.json("load", url, "--iterations", "3")["requests"] == 3, "fewer than users"
-    wrong = world.svload("load", url, "--iterations", "3", "--rate", "5")
-    assert wrong.returncode == 2
-    assert "--rate" in wrong.stderr
     assert world.silent() == []

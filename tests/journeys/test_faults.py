@@ -134,18 +134,6 @@ def test_what_a_trial_leaves_down_is_up_for_the_next_and_kill_and_pause_are_no_f
     assert not first & second, "each trial has ended them"
 
 
-def test_a_limit_acts_live_and_is_put_back(world: World, needs: Callable[..., None]) -> None:
-    needs("root")
-    faults = [{"at": "200 ms", "limit": {"web": {"cpus": 0.05}}, "for": "300 ms"}]
-    study = write_study(world, faults, 1, measure={"duration": "1s", "replicates": 1})
-    world.run(study, "--trust")
-    run = only_run(world)
-    [path] = run.glob("trials/*/lab.json")
-    limit, restore = json.loads(path.read_text())["faults"]
-    assert (limit["limits"], limit["found"], restore["found"]) == ({"cpus": 0.05}, {"cpus": 0.05}, {})
-    assert restore["begun_s"] >= 0.5, "not before it is due"
-
-
 def test_a_fault_that_cannot_be_done_is_a_failed_attempt(world: World) -> None:
     study = write_study(world, [{"at": "500 ms", "stop": "web"}, {"at": "1s", "start": "web"}], 1)
     Path(study, "server.py").write_text(program(before="os.mkdir(f'once-{sys.argv[1]}')"))

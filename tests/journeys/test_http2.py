@@ -70,8 +70,7 @@ def test_one_request_over_http2(port: int) -> None:
 
 
 def test_a_study_compares_streams(world: World, port: int) -> None:
-    (world.root / "study.yaml").write_text(STUDY.format(port=port))
-    world.run("study.yaml")
+    world.run(world.study(STUDY.format(port=port)))
     counted = sorted(group["http2"]["connections"] for group in summaries(only_run(world)).values())
     assert counted == [2, 8]
     for group in summaries(only_run(world)).values():

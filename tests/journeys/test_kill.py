@@ -12,7 +12,7 @@ import pytest
 from tests.bounds import HANG_S
 from tests.servers import wait_until
 
-from .kills import VICTIMS, Moment, check_end, draw_moments, play, reached, strike
+from .kills import VICTIMS, Moment, check_end, draw_moments, play, reached
 from .world import World, complete, only_run, sealed
 
 NAMES = VICTIMS | {"server": "svload.truth"}
@@ -50,24 +50,6 @@ def test_twenty_kills_lose_nothing(world: World, study: str, half: int):
     assert {moment.victim for moment in moments} == set(NAMES)
     play(world, moments, (study,), NAMES)
     check_end(world, trials=10)
-
-
-@pytest.mark.truth
-def test_a_server_that_dies_costs_one_attempt_and_no_resume(world: World, study: str):
-    args = ("--only", "users-1,users-2", "--replicates", "1", "--duration", "2s")
-    moment = Moment("server", "load", 0, 0.2)
-    with world.start("run", study, *args, "--out", str(world.runs)) as command:
-        assert command.wait_for(lambda lines: reached(world, command, moment))
-        assert strike(world, command, moment, NAMES)
-        command.end()
-    run = only_run(world)
-    found = complete(run, command.said)
-    assert len(list(run.glob("trials/*/seal.json"))) == 2
-    assert any("exited unexpectedly" in line for line in command.lines), command.lines
-    attempts = [path.name for path in (run / "attempts").iterdir()]
-    assert len(attempts) == 1
-    assert found["attempts"][0]["attempt"] == attempts[0]
-    assert world.silent() == []
 
 
 @pytest.mark.truth

@@ -5,18 +5,14 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
-import signal
 import socket
-import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from svload.host.machine import fabric, linux
+from svload.host.machine import fabric
 
 from .world import World, checks_of, only_run
 
@@ -60,19 +56,6 @@ def used_percent(sentence: str) -> float:
     return float(told[1])
 
 
-@pytest.mark.timing
-def test_its_rate_is_what_users_get(world: World) -> None:
-    lab = {"site": {**SITE, "link": {"rate": "10 Mbit/s"}}}
-    [trial] = run(world, lab=lab, measure={"duration": "3s", "replicates": 1})["trials"]
-    acted = checks_of(trial)["limits-acted"]
-    assert acted["grade"] == "VALID", acted["sentence"]
-    assert "site used" in acted["sentence"]
-    assert "of its 1.25 MB/s of link" in acted["sentence"]
-    assert 80 < used_percent(acted["sentence"]) < 103
-    answers = trial["metrics"]["users.throughput"]["value"]
-    assert 0.75 < answers * 20_480 / RATE < 1.02, "what is not payload is headers"
-
-
 @pytest.mark.smoke
 def test_a_rate_is_set_on_a_link_of_its_own(world: World) -> None:
     [trial] = run(world, lab={"site": {**SITE, "link": {"rate": "10 Mbit/s"}}})["trials"]
@@ -108,33 +91,3 @@ def test_one_before_it_and_one_behind_it_are_reached(world: World) -> None:
     assert both["store"]["endpoints"][0]["address"] == fabric.HUB
     assert both["store"]["links"] == []
     assert both["front"]["endpoints"][0]["address"] != fabric.HUB
-
-
-@pytest.mark.parametrize("strict", [False, pytest.param(True, marks=pytest.mark.timing)])
-def test_a_kept_lab_keeps_them_and_its_keepers_death_ends_them(world: World, strict: bool) -> None:
-    folder = world.root / "kept"
-    folder.mkdir()
-    study = {
-        "name": "kept",
-        "lab": {"site": {**SITE, "link": {"rate": "10 MB/s", "latency": "20 ms"}}},
-        "traffic": {"users": {"executor": "constant-vus", "vus": 1, "request": "GET http://site/small"}},
-        "measure": {"duration": "1s", "replicates": 1},
-    }
-    (folder / "study.yaml").write_text(json.dumps(study))
-    before = socket.if_nameindex()
-    up = world.succeed("lab", "up", str(folder), "--trust", "--for", "60s")
-    [lab] = world.json("lab", "status")["labs"]
-    assert f"nsenter --net={lab['network']} COMMAND" in up.stdout
-    address, _, port = lab["endpoints"]["http://site"].removeprefix("http://").partition(":")
-    with linux.in_network(lab["network"]):
-        began = time.monotonic()
-        socket.create_connection((address, int(port)), 10).close()
-    assert not strict or 0.0199 < time.monotonic() - began < 0.2
-    world.succeed("lab", "reset")
-    assert socket.if_nameindex() == before
-    [keeper] = world.processes("svload.run.keeper")
-    os.kill(keeper, signal.SIGKILL)
-    assert world.silent() == []
-    assert not Path(lab["network"]).exists()
-    world.succeed("lab", "status", "--json")
-    assert world.labs() == []

@@ -140,33 +140,6 @@ def test_a_vanishing_server_ends_with_1(world: World, serve_truth: Callable[...,
     assert "refused" in gone
 
 
-@pytest.mark.timing
-@pytest.mark.parametrize(
-    ("rate", "state"),
-    [("800", "OVERLOADED"), pytest.param("20", "STEADY", marks=pytest.mark.timing("engine"))],
-)
-def test_an_overloaded_server_keeps_no_limit_on_a_time(
-    world: World, serve_truth: Callable[..., dict[str, Any]], rate: str, state: str
-) -> None:
-    """4 workers of 10 ms: 400 requests a second and no more. What came in two seconds is answered within a few."""
-    server = serve_truth(service_time={"constant_ns": 10_000_000}, workers=4)
-    url = f"http://127.0.0.1:{server['http_port']}/v1/a/c/o"
-    put(url)
-    ended = world.svload("load", url, "--rate", rate, "-d", "2s", "--threshold", "p(50)<15s", "--json")
-    said = json.loads(ended.stdout)
-    (told,) = said["thresholds"]
-    assert said["grades"].get("response_ms.p50") != "REFUSED"
-    assert said["response_ms"]["p50"] < 15_000
-    if state == "OVERLOADED":
-        assert said["server"]["state"] == state
-        assert (ended.returncode, told["outcome"]) == (1, "failed"), told
-        assert "OVERLOADED" in told["sentence"]
-    else:
-        assert said["server"]["state"] != "OVERLOADED"
-        assert said["response_ms"]["p50"] < 20
-        assert (ended.returncode, told["outcome"]) == (0, "passed"), told
-
-
 def test_a_secret_follows_no_redirect_to_another_host(world: World) -> None:
     """Any header is one that is not known to be harmless. On its own host it is sent on."""
     headers = ("-H", "X-T: hush", "-H", "X-Api-Key: hush", "-H", "Accept: text/plain")

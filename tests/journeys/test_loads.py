@@ -25,8 +25,7 @@ requests: {{get: {{get: http://server/v1/a/c/o, expect_status: 404}}}}
 
 
 def judged(world: World, text: str) -> dict[str, Any]:
-    (world.root / "study.yaml").write_text(HEAD + text)
-    return world.run("study.yaml")
+    return world.run(world.study(HEAD + text))
 
 
 def laws(found: dict[str, Any], kind: Kind) -> Laws:
@@ -73,22 +72,6 @@ measure: {duration: 2s, replicates: 3}
     assert states["2"] != "SATURATED"
     assert [curve["kind"] for curve in found["curves"]] == ["users"]
     assert any(one["kind"] == "law" for one in found["findings"])
-
-
-@pytest.mark.timing("engine")
-def test_a_rate_is_full_at_what_the_workers_serve(world: World) -> None:
-    found = judged(
-        world,
-        """\
-factors: {rate: [40, 80, 120, 160, 240, 300]}
-traffic: {load: {executor: constant-arrival-rate, rate: "${rate}/s", arrivals: poisson, max_vus: 400, request: get}}
-measure: {duration: 2s, replicates: 3}
-""",
-    )
-    said = laws(found, "rate")
-    assert said.limit.value == pytest.approx(FULL_RPS, rel=0.1)
-    assert said.levels[-1].throughput_rps == pytest.approx(FULL_RPS, rel=0.1)
-    assert said.levels[0].response_s == pytest.approx(SERVICE_S, rel=0.5)
 
 
 def test_a_ramp_breaks_where_the_workers_are_full(world: World) -> None:

@@ -212,36 +212,14 @@ def test_nobody_at_the_address_is_told(world: World):
     assert json.loads(probed.stdout)[0]["error"] == "connect_refused"
 
 
-SIX = """\
-name: six
-lab:
-  api: {run: "./server --port ${port}", ready: GET /health}
-qestion: How fast?
-factors: {users: [1, 8]}
-requests:
-  items:
-    get: http://apy/items
-    check: [statsu == 200]
-traffic:
-  shoppers: {executor: constant-vsu, vus: "${user}", request: items}
-measure: {duration: 5 parsecs, replicates: 2}
-"""
-
-
-def test_six_mistakes_are_six_messages_and_nothing_starts(world: World):
+def test_each_mistake_of_a_study_has_its_own_line_and_nothing_starts(world: World):
     path = world.root / "study.yaml"
-    path.write_text(SIX)
+    path.write_text("name: three\nqestion: How fast?\nmeasure: {duration: 5 parsecs}\n")
     ended = world.svload("run", str(path), "--trust", "--out", str(world.runs))
+    assert (ended.returncode, ended.stdout, list(world.runs.iterdir())) == (2, "", [])
     lines = ended.stderr.splitlines()
-    assert (ended.returncode, ended.stdout) == (2, "")
-    assert len(lines) == 6, ended.stderr
-    for slip in ("qestion", "apy", "statsu", "constant-vsu", "user", "5 parsecs"):
-        assert any(slip in line for line in lines), (slip, lines)
-    assert all(f"{path}:" in line for line in lines), "each names file and line"
-    assert list(world.runs.iterdir()) == []
-    assert world.left() == []
-    planned = World(world.root, anew=True).svload("plan", str(path))
-    assert planned.stderr == ended.stderr
+    for number, slip in enumerate(("traffic", "qestion", "5 parsecs"), 1):
+        assert f"{path}:{number}:" in lines[number - 1] and slip in lines[number - 1], lines
 
 
 class Elsewhere(Answering):

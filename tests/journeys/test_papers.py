@@ -12,8 +12,7 @@ import pytest
 
 from svload.host.machine import fabric
 
-from .kills import VICTIMS, Moment, check_end, play
-from .world import World, only_run, sealed
+from .world import World
 
 pytestmark = pytest.mark.real
 STUDIES = Path(__file__).parents[2] / "studies"
@@ -82,24 +81,6 @@ def test_factorials_in_redis(world: World, needs: Callable[..., None]) -> None:
     run(world, "002-factorial-redis", "--profile", "demo", "--only", ",".join(cases))
     assert failed(world, "users") == dict.fromkeys(cases, 0), "every page has the bytes of what was stored"
     assert readings(world, "redis") > 0
-
-
-def test_a_kill_in_mid_study_keeps_the_plan(world: World, needs: Callable[..., None]) -> None:
-    """On the real Redis; after it `svload resume` goes on with the plan as it stands, and with what is sealed."""
-    needs("root", "redis-server")
-    study = (
-        str(STUDIES / "002-factorial-redis"), "--profile", "demo", "--only", "F-1.0-100,S-0.8-0", "--replicates", "2",
-        "--duration", "0.5s", "--trust",
-    )  # fmt: skip
-    play(world, [Moment("controller", "load", 1, 0.3)], study, VICTIMS)
-    killed = only_run(world)
-    plan = {path.name: path.read_bytes() for path in (killed / "plan").iterdir()}
-    before = sealed(killed)
-    assert plan
-    assert before, "it was killed in the second trial or later"
-    check_end(world, trials=4)
-    assert {path.name: path.read_bytes() for path in (killed / "plan").iterdir()} == plan
-    assert before.items() <= sealed(killed).items()
 
 
 @pytest.mark.smoke

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +14,7 @@ import pytest
 from svload.model.stacks import Stacks
 from svload.store import RunDir
 
-from .world import World, complete, only_run
+from .world import World, only_run
 
 pytestmark = pytest.mark.real
 SERVER = r"""
@@ -108,26 +107,3 @@ def test_flame_graph_names_the_hot_function(world: World, study: Path, needs: Ca
     verified = world.svload("verify", str(run.path))
     assert verified.returncode == 0, verified.stdout + verified.stderr
     assert world.silent() == []
-
-
-def test_without_perf_the_run_goes_on_and_says_what_is_lacking(
-    world: World, study: Path, needs: Callable[..., None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    needs("gcc")
-    programs = world.root / "programs"
-    programs.mkdir()
-    for folder in ("/usr/bin", "/bin", "/usr/sbin", "/sbin"):
-        for path in Path(folder).iterdir():
-            if not path.name.startswith("perf") and not (programs / path.name).is_symlink():
-                (programs / path.name).symlink_to(path)
-    monkeypatch.setenv("PATH", str(programs))
-    assert shutil.which("perf") is None
-    ended = world.svload("run", str(study), "--trust", "--out", str(world.runs))
-    complete(only_run(world), ended.stderr)
-    lacking = "The profile of site is not measured: perf is not on this machine. As root: apt-get install linux-perf."
-    assert (ended.stdout + ended.stderr).count(lacking) == 1
-    run = RunDir(only_run(world))
-    assert len(run.sealed_trials()) == 2
-    page = (run.derived / "report.html").read_text()
-    assert lacking in page
-    assert 'class="chart wide flame"' not in page

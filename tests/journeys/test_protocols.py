@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.bounds import HANG_S
 from tests.servers import free_port, running
 
 from .world import World, assert_valid, checks_of
@@ -76,8 +74,7 @@ measure: {duration: 120s, replicates: 1}
 
 def judged(world: World, text: str) -> dict[str, Any]:
     """The only trial of a study."""
-    (world.root / "study.yaml").write_text(text)
-    [trial] = world.run("study.yaml", "--trust")["trials"]
+    [trial] = world.run(world.study(text), "--trust")["trials"]
     return dict(trial)
 
 
@@ -100,67 +97,11 @@ def test_commands_are_sent_and_their_replies_checked(world: World, redis_port: i
 
 def test_a_command_that_redis_refuses_is_told_by_plan_or_by_its_error(world: World, redis_port: int) -> None:
     text = REDIS.format(port=redis_port)
-    (world.root / "study.yaml").write_text(text.replace("ECHO", "SUBSCRIBE"))
-    planned = world.svload("plan", "study.yaml")
+    planned = world.svload("plan", world.study(text.replace("ECHO", "SUBSCRIBE")))
     assert planned.returncode == 2
     assert "is not answered by one reply" in planned.stderr
     trial = judged(world, text.replace("ECHO", "NOSUCH"))
     assert trial["metrics"]["users.success_rate"]["value"] == 0.5
-
-
-STRANGERS = """\
-name: strangers
-requests:
-  wipe: {{tcp: "tcp://127.0.0.1:{port}", redis: ["FLUSHALL", "GET a"]}}
-traffic: {{users: {{executor: per-vu-iterations, vus: 1, iterations: 1, request: wipe}}}}
-measure: {{duration: 10s, replicates: 1}}
-"""
-
-
-def test_a_strangers_study_empties_no_redis_of_mine_unless_i_trust_it(world: World, redis_port: int) -> None:
-    (world.root / "study.yaml").write_text(STRANGERS.format(port=redis_port))
-    told = f"requests.wipe: FLUSHALL at tcp://127.0.0.1:{redis_port}, which svload did not start"
-    with socket.create_connection(("127.0.0.1", redis_port), HANG_S) as line:
-        line.sendall(b"SET a kept\r\n")
-        assert line.recv(100) == b"+OK\r\n"
-        assert f"needs --trust: {told}" in " ".join(world.svload("plan", "study.yaml").stdout.split())
-        refused = world.svload("run", "study.yaml", "--out", str(world.runs))
-        assert refused.returncode == 2
-        assert told in refused.stderr
-        line.sendall(b"GET a\r\n")
-        assert line.recv(100) == b"$4\r\nkept\r\n"
-        for once in (["--trust"], []):
-            line.sendall(b"SET a again\r\n")
-            assert line.recv(100) == b"+OK\r\n"
-            world.svload("run", "study.yaml", *once, "--out", str(world.runs))
-            line.sendall(b"GET a\r\n")
-            assert line.recv(100) == b"$-1\r\n"
-
-
-ADMINISTERS = """\
-name: administers
-lab: {store: {kit: redis}}
-feeders: {verb: {values: [CONFIG], take: walk}}
-requests:
-  data: {tcp: "tcp://store", redis: ["SET a b", "GET a"]}
-  attack: {tcp: "tcp://store", redis: ["${verb.value} SET protected-mode no"]}
-traffic:
-  users: {executor: per-vu-iterations, vus: 1, iterations: 100, request: data}
-  others: {executor: per-vu-iterations, vus: 1, iterations: 100, request: attack}
-measure: {duration: 10s, replicates: 1}
-"""
-
-
-def test_a_strangers_study_cannot_administer_redis(world: World, needs: Callable[..., None]) -> None:
-    needs("redis-server")
-    (world.root / "study.yaml").write_text(ADMINISTERS)
-    [trial] = world.run("study.yaml")["trials"]
-    rates = [trial["metrics"][f"{group}.success_rate"]["value"] for group in ("users", "others")]
-    assert rates == [1, 0]
-    (world.root / "study.yaml").write_text(ADMINISTERS.replace("${verb.value}", "CONFIG"))
-    refused = world.svload("run", "study.yaml", "--out", str(world.runs))
-    assert refused.returncode == 2
-    assert "requests.attack: CONFIG at store, which its kit does not permit" in refused.stderr
 
 
 @pytest.mark.parametrize(("counts", "grade"), [("", "VALID"), ("    counts_as: 1\n", "REFUSED")])

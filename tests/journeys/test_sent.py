@@ -27,8 +27,7 @@ measure: {{duration: 120s, replicates: 1}}
 
 
 def test_a_script_that_does_not_do_what_the_text_says_is_seen(world: World, truth: dict[str, Any]) -> None:
-    (world.root / "study.yaml").write_text(TEXT.replace("PORT", str(truth["http_port"])))
-    world.run("study.yaml")
+    world.run(world.study(TEXT.replace("PORT", str(truth["http_port"]))))
     script, text = world.json("query", str(only_run(world)), (STUDY / "queries/sent.sql").read_text())
     assert (script["users"], text["users"]) == ("script-1", "text-2")
     assert [one["downloads"] for one in (script, text)] == [180, 180]

@@ -57,8 +57,7 @@ measure: {duration: 8s, replicates: 1}
 
 
 def test_a_token_that_has_ended_fails_a_request_and_is_renewed_by_another(world: World) -> None:
-    (world.root / "study.yaml").write_text(RENEWED)
-    world.run("study.yaml")
+    world.run(world.study(RENEWED))
     asked = rows(world, "select vu, seq, step, status, error_name from samples order by vu, begun_ns")
     renewals = {row["step"] for row in asked if row["status"] == 200} - {0}
     assert len(renewals) == 1, "the renewal is a step of its own"
@@ -93,8 +92,7 @@ def test_an_object_in_segments_comes_back_by_each_segments_digest(world: World, 
     if planted:
         assert text.count("md5 == ${etag_3}") == 1
         text = text.replace("md5 == ${etag_3}", "md5 == ${etag_2}")
-    (world.root / "study.yaml").write_text(text)
-    world.run("study.yaml", "--only", "size-4MiB")
+    world.run(world.study(text), "--only", "size-4MiB")
     asked = rows(world, "select status, error_name, body_bytes from samples order by begun_ns")
     found = [(row["status"], row["error_name"]) for row in asked]
     upload = [*5 * [(201, "")], (200, "")]

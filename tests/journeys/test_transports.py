@@ -122,8 +122,7 @@ def test_connections_leave_from_the_given_addresses_in_turn(world: World) -> Non
     server = ThreadingTCPServer(("127.0.0.1", 0), Answer)
     with serving(server) as seen:
         port = server.server_address[1]
-        (world.root / "study.yaml").write_text(STUDY.format(port=port))
-        world.run("study.yaml")
+        world.run(world.study(STUDY.format(port=port)))
         assert set(seen) == {"127.0.0.2", "127.0.0.3"}
         assert abs(seen["127.0.0.2"] - seen["127.0.0.3"]) <= 1
 
@@ -144,8 +143,7 @@ def test_a_chunked_upload_is_stored_whole(world: World, serve_truth: Callable[..
     port = serve_truth()["http_port"]
     container = f"http://127.0.0.1:{port}/v1/a/c"
     urlopen(Request(container, b"", method="PUT"), timeout=HANG_S).close()
-    (world.root / "study.yaml").write_text(UPLOAD.format(port=port))
-    world.run("study.yaml", "--trust")
+    world.run(world.study(UPLOAD.format(port=port)), "--trust")
     for number in range(3):
         with urlopen(f"{container}/o{number}", timeout=HANG_S) as stored:
             assert len(stored.read()) == 300 * 1024

@@ -152,34 +152,6 @@ def test_what_a_study_calls_itself_never_speaks_to_the_terminal(world: World) ->
     assert shown >= 5
 
 
-def test_a_run_from_elsewhere_goes_on_once_it_is_trusted(world: World, tmp_path: Path) -> None:
-    mine = downloaded(world, {"app": {"run": f"{sys.executable} ./server --port ${{port}}"}})
-    shutil.copy2(SERVER, mine / "server")
-    with world.start(
-        "run", str(mine), "--trust", "--replicates", "4", "--duration", "1s", "--out", str(world.runs)
-    ) as running:
-        assert running.wait_for(lambda lines: any("[1/4]" in line for line in lines))
-        running.process.terminate()
-        assert running.end() == 130
-    other = World(tmp_path / "other")
-    other.runs.mkdir(parents=True)
-    theirs = Path(shutil.copytree(only_run(world), other.runs / "theirs"))
-    pack = other.root / "theirs.svload.zip"
-    world.succeed("pack", str(only_run(world)), "--to", str(pack))
-    for named in (theirs, pack):
-        ended = other.svload("resume", str(named))
-        assert (ended.returncode, ended.stdout) == (2, ""), ended.stderr
-        assert "was not made here by you" in ended.stderr
-        assert "--trust" in ended.stderr
-    assert not list(other.root.glob("state/labs/*"))
-    complete(only_run(world), world.svload("resume", str(only_run(world))).stderr)
-    assert len(list(only_run(world).glob("trials/*/seal.json"))) == 4
-    complete(theirs, other.svload("resume", str(theirs), "--trust").stderr)
-    assert len(list(theirs.glob("trials/*/seal.json"))) == 4
-    assert world.silent() == []
-    assert other.silent() == []
-
-
 def test_trials_of_another_build_are_left_out(world: World) -> None:
     """`resume` refuses to measure another build, `--changed-build` leaves out what was measured before, and `verify` says so."""
     folder = downloaded(world, {"app": {"run": f"{sys.executable} ./server --port ${{port}}"}})

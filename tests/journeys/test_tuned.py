@@ -73,36 +73,3 @@ def test_kernel_settings_stay_in_the_labs_network(world: World, needs: Callable[
     assert "net.core.netdev_max_backlog: asked 1234, in force" in told
     assert "--host-settings" in told
     assert Path("/proc/sys/net/core/somaxconn").read_text() == before
-
-
-@pytest.mark.real
-def test_a_parameter_that_acts_live_is_no_split_plot(world: World, needs: Callable[..., None]) -> None:
-    needs("varnishd")
-    study = {
-        **BASE,
-        "lab": {
-            "store": {"kit": "truth", "role": "store"},
-            "cache": {
-                "kit": "varnish",
-                "of": "store",
-                "tuning": {"thread_queue_limit": "${queue}", "no_such": 1, "gzip_level": 99},
-            },
-        },
-        "factors": {"queue": [30, 60, 90]},
-        "traffic": {"users": {"executor": "constant-vus", "vus": 2, "request": "GET http://cache/"}},
-    }
-    labs, told = run_study(world, study, "--trust")
-    assert len(labs) == 6
-    assert not any(lab["restart"] for lab in labs)
-    processes = set()
-    for lab in labs:
-        [cache] = [one for one in lab["services"] if one["service"] == "cache"]
-        processes.add(tuple(one["pid"] for one in cache["processes"]))
-        settings = {one["name"]: one for one in cache["settings"]}
-        assert settings["thread_queue_limit"]["found"] == lab["levels"]["queue"]
-        assert settings["no_such"]["found"] is None
-        assert "nknown" in settings["no_such"]["why"]
-        assert settings["gzip_level"]["found"] == "6"
-        assert settings["gzip_level"]["why"]
-    assert len(processes) == 1, "the same server all along"
-    assert "cache.gzip_level: asked 99, in force 6 (" in told

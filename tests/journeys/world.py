@@ -113,6 +113,11 @@ class World:
         assert ended.stdout and (ended.returncode == 0 or args[0] in JUDGED), ended.stderr[-3000:]
         return json.loads(ended.stdout)
 
+    def study(self, text: str) -> str:
+        """Write study.yaml in this world's folder; its name."""
+        (self.root / "study.yaml").write_text(text)
+        return "study.yaml"
+
     def run(self, study: str | Path, *args: str) -> dict[str, Any]:
         """Run a study to its end; the findings of the complete run."""
         ended = self.svload("run", str(study), *args, "--out", str(self.runs))
