@@ -1,4 +1,4 @@
-"""A few gates of the simulation of benches/turns.py, and its judgement of measured blocks."""
+"""A few gates of the simulation of benches/turns.py."""
 
 from __future__ import annotations
 
