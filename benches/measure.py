@@ -182,14 +182,10 @@ def busy_share(for_s: float) -> float:
 
 
 def build(source: Path, folder: Path) -> Path:
-    """Compile one C file with `cc -O2` into `folder`, unless the program there is newer than it and the
-    headers beside it.
-
-    Raise Failed with the compiler's message.
-    """
+    """Compile one C file with `cc -O2` into `folder`, unless the program there is newer. Raise Failed with the
+    compiler's message."""
     program = folder / source.stem
-    changed = max(one.stat().st_mtime for one in (source, *source.parent.glob("*.h")))
-    if program.exists() and program.stat().st_mtime > changed:
+    if program.exists() and program.stat().st_mtime > source.stat().st_mtime:
         return program
     try:
         made = subprocess.run(

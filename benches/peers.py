@@ -7,7 +7,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -378,21 +377,6 @@ class Floor(Tool):
         requests = found["requests"]
         under_way = job.connections * job.body_bytes / max(requests, 1)
         return Numbers(requests, found["bad"], found["body_bytes"] / max(requests, 1), (1.0, 1.0 + under_way))
-
-
-class FloorRing(Floor):
-    """floor_ring.c: the same with io_uring, which a kernel or its administrator may refuse."""
-
-    name, get = "floor (C, io_uring)", "Linux 6.1 or later, with kernel.io_uring_disabled=0"
-    can_new = False
-
-    def program(self) -> str | None:
-        """Return the program if the kernel lets it make its ring."""
-        path = super().program()
-        tried = path and subprocess.run(
-            [path, "1", "/", "0", "1", "keep-alive", ""], capture_output=True, check=False
-        )
-        return path if tried and tried.returncode == 0 else None
 
 
 PEERS: tuple[Tool, ...] = (Wrk(), Ab(), H2load(), Fortio(), Oha())

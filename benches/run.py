@@ -24,7 +24,7 @@ from benches import specials, works
 from benches.against import Comparison, OtherEngine, other_engine
 from benches.harness import KEPT, arguments
 from benches.measure import CLIENT_CORE, SERVER_CORE, Failed, adopt_orphans, build, busy_share
-from benches.peers import PEERS, Floor, FloorRing, Svload, SvloadCommand, SvloadQuantum, SvloadThinking, Tool
+from benches.peers import PEERS, Floor, Svload, SvloadCommand, SvloadQuantum, SvloadThinking, Tool
 from benches.report import Result, plain, table
 from benches.servers import fast_server, nginx, nginx_program
 from benches.specials import SPECIALS
@@ -132,7 +132,7 @@ def _save(result: Result, folder: Path) -> None:
 def _measure(result: Result, chosen: Sequence[str], folder: Path) -> None:
     effort, order = EFFORTS[result.effort], random.Random(result.seed)
     programs = {}
-    for source in ("floor", "floor_ring", "pacer", "fast_server"):
+    for source in ("floor", "pacer", "fast_server"):
         try:
             programs[source] = build(Path(__file__).with_name(f"{source}.c"), folder)
         except Failed as why:
@@ -144,7 +144,6 @@ def _measure(result: Result, chosen: Sequence[str], folder: Path) -> None:
         SvloadCommand(),
         *PEERS,
         Floor(programs.get("floor")),
-        FloorRing(programs.get("floor_ring")),
     ]
     tools = [tool for tool in all_tools if tool.program()]
     result.missing = {tool.name: tool.get for tool in all_tools if not tool.program()}
