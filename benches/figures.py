@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean, stdev
+from statistics import fmean, geometric_mean, stdev
 
 
 @dataclass(frozen=True)
@@ -55,11 +55,6 @@ class Ratio:
     rounds: int
 
 
-def geometric_mean(values: Sequence[float]) -> float:
-    """Return exp of the mean logarithm."""
-    return math.exp(fmean(math.log(value) for value in values))
-
-
 def paired_ratio(ours: Mapping[int, float], theirs: Mapping[int, float]) -> Ratio:
     """Return ours over theirs: Student's t on log ratios of rounds with both (docs/method.md §2, blocks)."""
     rounds = sorted(ours.keys() & theirs.keys())
@@ -84,7 +79,7 @@ def interval(ratio: Ratio | None) -> str:
 
 def best_of(costs: Mapping[str, Mapping[int, float]]) -> str | None:
     """Return the tool with the lowest geometric mean. Choosing by the same rounds only favours the peers."""
-    means = {name: geometric_mean(list(rounds.values())) for name, rounds in costs.items() if rounds}
+    means = {name: geometric_mean(rounds.values()) for name, rounds in costs.items() if rounds}
     return min(means, key=lambda name: means[name]) if means else None
 
 

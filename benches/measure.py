@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import resource
-import select
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import psutil
 
 SERVER_CORE, CLIENT_CORE = 0, 1
-TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 _ORPHANS_END_S = 5.0
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -39,6 +41,15 @@ class Cost:
 
 class Failed(Exception):
     """A run that can't be counted, and the reason."""
+
+
+@contextlib.contextmanager
+def noted(failures: list[str], what: str = "") -> Iterator[None]:
+    """Add the reason why a run can't be counted, after `what` was run, and go on."""
+    try:
+        yield
+    except (Failed, ValueError) as why:
+        failures.append(f"{what}{why}")
 
 
 def adopt_orphans() -> None:
@@ -72,13 +83,11 @@ def run(
     `servers` are the servers' pids: their CPU is not foreign. Raises Failed if it does not
     end in time (it is killed then), or with none of `codes`.
     """
-    known = _children()
-    served_s = sum(map(_tree_s, servers))
-    before = core_times()
+    known = set(psutil.Process().children())
+    served_s, before, used_s = sum(map(_tree_s, servers)), psutil.cpu_times(percpu=True), _ended_s()
     begun = time.monotonic()
     with out.open("wb") as stdout, out.with_suffix(".err").open("wb") as stderr:
-        # Popen's own bookkeeping would reap the child without its rusage, so only its start is used.
-        child = subprocess.Popen(
+        child = psutil.Popen(
             list(command),
             stdin=subprocess.DEVNULL,
             stdout=stdout,
@@ -88,97 +97,63 @@ def run(
             env={**os.environ, **(environment or {})},
         )
     try:
-        code, process_s = _reap(child.pid, begun + timeout_s)
-        child.returncode = code
+        code = child.wait(timeout_s)
         wall_s = time.monotonic() - begun
+    except psutil.TimeoutExpired as why:
+        child.kill()
+        raise Failed("it did not end in time and was killed") from why
     finally:
-        left_s = _reap_orphans(known | {child.pid})
-    process_s += left_s
-    spent = core_times_since(before)
+        _end(set(psutil.Process().children()) - known)
+    process_s = _ended_s() - used_s
+    spent = [_since(*both) for both in zip(before, psutil.cpu_times(percpu=True), strict=True)]
     served_s = sum(map(_tree_s, servers)) - served_s
     if code not in codes:
         said = out.with_suffix(".err").read_text(errors="replace").strip()[-300:]
         raise Failed(f"{Path(command[0]).name} ended with {code}: {said}")
-    client = spent[CLIENT_CORE]
-    busy_s = sum(core[name] for core in spent.values() for name in ("user", "nice", "system"))
+    client, states = spent[CLIENT_CORE], ("user", "nice", "system")
     return Cost(
         wall_s=wall_s,
         process_s=process_s,
-        core_s=sum(client[name] for name in ("user", "nice", "system", "irq", "softirq")),
-        foreign_s=busy_s - process_s - served_s,
+        core_s=sum(client[name] for name in (*states, "irq", "softirq")),
+        foreign_s=sum(core[name] for core in spent for name in states) - process_s - served_s,
     )
 
 
-def _reap(pid: int, deadline: float) -> tuple[int, float]:
-    handle = os.pidfd_open(pid)
-    ended: list[int] = []
-    try:
-        ended, _, _ = select.select([handle], [], [], max(deadline - time.monotonic(), 0))
-    finally:
-        if not ended:
-            os.kill(pid, signal.SIGKILL)
-        os.close(handle)
-    _, status, usage = os.wait4(pid, 0)
-    if not ended:
-        raise Failed("it, or a process that it left, did not end in time and was killed")
-    return os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime
+def _end(orphans: set[psutil.Process]) -> None:
+    """Wait for processes that the program left to us. Raise Failed if one had to be killed."""
+    _, alive = psutil.wait_procs(orphans, _ORPHANS_END_S)
+    for orphan in alive:
+        orphan.kill()
+    psutil.wait_procs(alive)
+    if alive:
+        raise Failed("a process that it left did not end in time and was killed")
 
 
-def _reap_orphans(known: frozenset[int]) -> float:
-    """Return the CPU of processes that the program left to us; wait for each, and end those that stay."""
-    process_s = 0.0
-    for pid in _children() - known:
-        try:
-            process_s += _reap(pid, time.monotonic() + _ORPHANS_END_S)[1]
-        except (ProcessLookupError, ChildProcessError):
-            continue
-    return process_s
-
-
-def _children() -> frozenset[int]:
-    found = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
-    return frozenset(int(pid) for pid in found.split())
+def _ended_s() -> float:
+    """Return the CPU seconds of all children that have ended, and of theirs."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def _tree_s(pid: int) -> float:
     """Return the CPU seconds so far of a process and of its children, in ticks."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    except OSError:
-        return 0.0
-    return (int(fields[11]) + int(fields[12])) * TICK_S + sum(_tree_s(int(child)) for child in children)
+    found = 0.0
+    with contextlib.suppress(psutil.NoSuchProcess):
+        root = psutil.Process(pid)
+        for one in (root, *root.children(recursive=True)):
+            used = one.cpu_times()
+            found += used.user + used.system
+    return found
 
 
-_STATES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
-
-
-def core_times() -> dict[int, dict[str, float]]:
-    """Return each core's seconds by state since boot, from /proc/stat."""
-    times = {}
-    for line in Path("/proc/stat").read_text().splitlines():
-        name, *fields = line.split()
-        if name.startswith("cpu") and name != "cpu":
-            seconds = [int(field) * TICK_S for field in fields[: len(_STATES)]]
-            times[int(name[3:])] = dict(zip(_STATES, seconds, strict=True))
-    return times
-
-
-def core_times_since(before: dict[int, dict[str, float]]) -> dict[int, dict[str, float]]:
-    """Return each core's seconds by state since an earlier reading."""
-    return {
-        core: {name: seconds - before[core][name] for name, seconds in states.items()}
-        for core, states in core_times().items()
-    }
+def _since(before: Any, now: Any) -> dict[str, float]:
+    """Return the seconds by state between two readings of a core."""
+    return {name: value - getattr(before, name) for name, value in now._asdict().items()}
 
 
 def busy_share(for_s: float) -> float:
     """Return the share of the machine that is busy during this time."""
-    before = core_times()
-    time.sleep(for_s)
-    spent = core_times_since(before).values()
-    whole = sum(sum(one.values()) for one in spent)
-    return 1 - sum(one["idle"] + one["iowait"] for one in spent) / max(whole, 1e-9)
+    return psutil.cpu_percent(for_s) / 100
 
 
 def build(source: Path, folder: Path) -> Path:
@@ -188,13 +163,8 @@ def build(source: Path, folder: Path) -> Path:
     if program.exists() and program.stat().st_mtime > source.stat().st_mtime:
         return program
     try:
-        made = subprocess.run(
-            ["cc", "-O2", "-Wall", "-o", str(program), str(source)],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        words = ["cc", "-O2", "-Wall", "-o", str(program), str(source)]
+        made = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
     except FileNotFoundError as why:
         raise Failed("there is no C compiler (apt install gcc libc6-dev)") from why
     if made.returncode:

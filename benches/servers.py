@@ -10,19 +10,19 @@ import shutil
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.servers import accepts
+from tests.servers import accepts, certified, speaking
 
 from benches.measure import SERVER_CORE, Failed, pinned
 
 SIZES = {"/1k.bin": 1024, "/100k.bin": 102_400}
 CIPHERS = "TLS_AES_128_GCM_SHA256"
 _UP_S = 10.0
+_RECORDED = b"HTTP/1.1 200 OK\r\nContent-Length: 1024\r\nConnection: keep-alive\r\n\r\n" + b"x" * 1024
 
 _NGINX = """
 daemon off; master_process on; worker_processes 1; pid {folder}/nginx.pid; error_log {folder}/error.log warn;
@@ -104,25 +104,19 @@ def nginx(folder: Path) -> Iterator[Server]:
     (folder / "www").mkdir(parents=True, exist_ok=True)
     for path, size in SIZES.items():
         (folder / "www" / path[1:]).write_bytes(b"x" * size)
-    ca = _certificate(folder)
+    ca = folder / "ca.pem"
+    tls = certified(ca, "127.0.0.1", "localhost")
+    (folder / "server.pem").write_text(tls["cert_pem"])
+    (folder / "server.key").write_text(tls["key_pem"])
     http_port, https_port, status_port, http2_port = free_ports(4)
     user = "user root;" if os.geteuid() == 0 else ""
     conf = folder / "nginx.conf"
-    conf.write_text(
-        _NGINX.format(
-            folder=folder,
-            user=user,
-            ciphers=CIPHERS,
-            http=http_port,
-            https=https_port,
-            status=status_port,
-            http2=http2_port,
-        )
-    )
+    ports = {"http": http_port, "https": https_port, "status": status_port, "http2": http2_port}
+    conf.write_text(_NGINX.format(folder=folder, user=user, ciphers=CIPHERS, **ports))
     command = [program, "-p", str(folder), "-c", str(conf), "-e", str(folder / "error.log")]
     with running(command, folder / "nginx.out") as child:
         server = Server(http_port, frozenset({child.pid}), https_port, ca, status_port, http2_port)
-        until_up(child, [http_port, https_port, status_port, http2_port], folder / "error.log")
+        until_up(child, [*ports.values()], folder / "error.log")
         yield server
 
 
@@ -175,45 +169,25 @@ def ask(port: int, method: str, path: str, body: bytes | None = None) -> bytes:
         connection.close()
 
 
-class Recorder:
-    """A server that keeps each request's head and its time of arrival (CLOCK_MONOTONIC ns); one thread per
-    connection, 1 KiB answers.
+@contextlib.contextmanager
+def recorded() -> Iterator[tuple[int, list[tuple[int, bytes]]]]:
+    """Run a server of 1 KiB answers until the block ends; yield its port, and each request's time of arrival
+    (CLOCK_MONOTONIC ns) and head. For sizes of requests and a command's first request, never for load."""
+    heads: list[tuple[int, bytes]] = []
 
-    For sizes of requests and the first request of a command, never for load.
-    """
-
-    _ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 1024\r\nConnection: keep-alive\r\n\r\n" + b"x" * 1024
-
-    def __init__(self) -> None:
-        self.heads: list[tuple[int, bytes]] = []
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
-        self.port: int = self._listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def close(self) -> None:
-        """Accept no more connections."""
-        self._listener.close()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                connection, _ = self._listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
-
-    def _serve(self, connection: socket.socket) -> None:
+    def talk(connection: socket.socket) -> None:
         held = b""
-        with connection, contextlib.suppress(OSError):
-            while data := connection.recv(65536):
-                at_ns = time.monotonic_ns()
-                held += data
-                while b"\r\n\r\n" in held:
-                    head, held = held.split(b"\r\n\r\n", 1)
-                    self.heads.append((at_ns, head + b"\r\n\r\n"))
-                    connection.sendall(self._ANSWER)
-                    if b"\r\nconnection: close" in head.lower() or b" HTTP/1.0" in head:
-                        return
+        while data := connection.recv(65536):
+            at_ns = time.monotonic_ns()
+            *whole, held = (held + data).split(b"\r\n\r\n")
+            for head in whole:
+                heads.append((at_ns, head + b"\r\n\r\n"))
+                connection.sendall(_RECORDED)
+                if b"\r\nconnection: close" in head.lower() or b" HTTP/1.0" in head:
+                    return
+
+    with speaking(talk) as port:
+        yield port, heads
 
 
 def free_ports(count: int) -> list[int]:
@@ -226,18 +200,6 @@ def free_ports(count: int) -> list[int]:
         if len(found) == count:
             return found
     raise Failed("no free ports below 32000")
-
-
-def _certificate(folder: Path) -> Path:
-    import trustme
-
-    authority = trustme.CA()
-    leaf = authority.issue_cert("127.0.0.1", "localhost")
-    leaf.private_key_pem.write_to_path(str(folder / "server.key"))
-    (folder / "server.pem").write_bytes(b"".join(blob.bytes() for blob in leaf.cert_chain_pems))
-    ca = folder / "ca.pem"
-    authority.cert_pem.write_to_path(str(ca))
-    return ca
 
 
 @contextlib.contextmanager

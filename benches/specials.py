@@ -12,14 +12,16 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+import numpy as np
+
 from benches.figures import Pacing, Run, Slope, interval, pacing, paired_ratio, slope
-from benches.measure import CLIENT_CORE, SERVER_CORE, Failed, pinned, run
+from benches.measure import CLIENT_CORE, SERVER_CORE, Failed, noted, pinned, run
 from benches.peers import (
     SAMPLES_INTERVAL_NS,
     Job,
@@ -30,8 +32,10 @@ from benches.peers import (
     Tool,
     share_of_group,
 )
-from benches.servers import Recorder, Server, free_ports, log_stamps, nginx, running, truth, until_up
+from benches.servers import Server, free_ports, log_stamps, nginx, recorded, running, truth, until_up
 from benches.works import CONNECTIONS, Bench, Special
+from svload.analysis.quantiles import Ranked, ranked_counts, ranked_values
+from svload.store.raw import read_tables
 
 CONTROL = "epoll_pwait2 loop (C)"
 BOTH_CORES = (SERVER_CORE, CLIENT_CORE)
@@ -54,7 +58,7 @@ def measure_pacing(bench: Bench) -> Special:
     stamps are its own wake-ups."""
     rate_rps, seconds = 500.0, 2 * bench.effort.long_s
     rounds: dict[str, list[Pacing]] = defaultdict(list)
-    failures = []
+    failures: list[str] = []
     with truth(bench.folder) as (server, admin_port):
         asked = ("http", server.http_port, "/v1/a/c/o", 1024, CONNECTIONS, seconds)
         job = Job(*asked, rate_rps=rate_rps, folder=bench.folder)
@@ -65,7 +69,7 @@ def measure_pacing(bench: Bench) -> Special:
             bench.order.shuffle(plan)
             for tool in plan:
                 name = tool.name if tool else CONTROL
-                try:
+                with noted(failures, f"{name}: round {number + 1}: "):
                     if tool is None:
                         stamps, _ = _woke_ns(bench, rate_rps, seconds)
                     else:
@@ -75,16 +79,14 @@ def measure_pacing(bench: Bench) -> Special:
                     if len(stamps) < 0.95 * rate_rps * seconds:
                         raise Failed(f"{len(stamps)} of {rate_rps * seconds:.0f} requests came")
                     rounds[name].append(pacing(stamps, rate_rps))
-                except (Failed, ValueError) as why:
-                    failures.append(f"{name}: round {number + 1}: {why}")
             bench.say(f"pacing: round {number + 1}")
     p99_ms = {name: median(one.p99_ms for one in several) for name, several in rounds.items()}
     limit_ms = max(0.25, 1.2 * p99_ms.get(CONTROL, 0.0))
     ours_ms = p99_ms.get(Svload.name, math.inf)
     lines = [
-        f"Pacing at {rate_rps:.0f} req/s, {seconds} s a round: error of the gaps as the receiver stamped them"
+        f"Pacing at {rate_rps:.0f} req/s, {seconds} s a round: error of the gaps as the receiver stamped them",
+        f"  {'tool':<22} {'stdev ms':>9} {'p99 ms':>8}",
     ]
-    lines.append(f"  {'tool':<22} {'stdev ms':>9} {'p99 ms':>8}")
     for name in sorted(rounds, key=p99_ms.__getitem__):
         stdev_ms = median(one.stdev_ms for one in rounds[name])
         lines.append(f"  {name:<22} {stdev_ms:>9.3f} {p99_ms[name]:>8.3f}")
@@ -103,18 +105,18 @@ def measure_lag(bench: Bench) -> Special:
     names = {0: "svload", SPIN_NS: "svload, spin: 60us", None: CONTROL}
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in names.values()}
     spun_us: dict[str, list[float]] = defaultdict(list)
-    failures = []
+    failures: list[str] = []
     with nginx(bench.folder / "nginx") as server:
         asked = ("http", server.http_port, "/1k.bin", 1024, CONNECTIONS, seconds)
         job = Job(*asked, rate_rps=LAG_RPS, folder=bench.folder)
         for _ in range(min(bench.effort.rounds, MOST_ROUNDS)):
             for spin_ns in bench.order.sample(list(names), len(names)):
                 name = names[spin_ns]
-                try:
+                with noted(failures):
                     if spin_ns is None:
                         woke, _ = _woke_ns(bench, LAG_RPS, seconds)
-                        late = sorted(at - int(number * 1e9 / LAG_RPS) for number, at in enumerate(woke))
-                        found[name].append((_rank(late, 0.5) / 1e3, _rank(late, 0.99) / 1e3))
+                        late = [at - int(number * 1e9 / LAG_RPS) for number, at in enumerate(woke)]
+                        found[name].append(_p50_p99_us(ranked_values(np.array(late))))
                         continue
                     _, told = bench.run(tool, replace(job, spin_ns=spin_ns), server)
                     if told.requests < 0.99 * LAG_RPS * seconds:
@@ -122,8 +124,6 @@ def measure_lag(bench: Bench) -> Special:
                     found[name].append(_lag_us(bench.folder / "share.tables"))
                     spun_ns = sum(thread["spin_ns"] for thread in told.summary["threads"])
                     spun_us[name].append(spun_ns / told.requests / 1e3)
-                except Failed as why:
-                    failures.append(str(why))
     bench.say("lag: done")
     lines = [
         f"Generator lag at {LAG_RPS:.0f} req/s, 1 KiB from nginx",
@@ -149,35 +149,19 @@ def measure_lag(bench: Bench) -> Special:
     return Special(kept and not failures, figure, lines, failures, dict(found))
 
 
-def _rank(ordered: Sequence[int], p: float) -> int:
-    return ordered[max(math.ceil(p * len(ordered)) - 1, 0)]
+def _p50_p99_us(found: Ranked) -> tuple[float, float]:
+    p50_ns, p99_ns = (found.quantile(p) for p in (0.5, 0.99))
+    if p50_ns is None or p99_ns is None:
+        raise Failed("no lag was recorded")
+    return p50_ns / 1e3, p99_ns / 1e3
 
 
 def _lag_us(tables: Path) -> tuple[float, float]:
-    """Return p50 and p99 of the generator lag (metric 3 of engine/docs/results.md), nearest rank on the
-    merged histogram."""
-    from svload.model.columns import bucket_bounds
-    from svload.store.raw import read_tables
-
-    table = read_tables(tables)["histograms"]
-    metrics, buckets, counts = (
-        memoryview(table[name][1]).cast("B") for name in ("metric", "bucket", "count")
-    )
-    merged: dict[int, int] = defaultdict(int)
-    for index, (bucket, count) in enumerate(zip(buckets.cast("I"), counts.cast("Q"), strict=True)):
-        if metrics[index] == 3:
-            merged[bucket] += count
-    total, found, below = sum(merged.values()), [], 0
-    wanted = [0.5, 0.99]
-    for bucket in sorted(merged):
-        below += merged[bucket]
-        while wanted and below >= wanted[0] * total:
-            low, high = bucket_bounds(bucket)
-            found.append((low + high) / 2 / 1e3)
-            wanted.pop(0)
-    if len(found) != 2:
-        raise Failed("the engine recorded no generator lag")
-    return found[0], found[1]
+    """Return p50 and p99 of the generator lag (metric 3 of engine/docs/results.md) in the merged histogram."""
+    table = {name: cells for name, (_, cells) in read_tables(tables)["histograms"].items()}
+    lag = np.frombuffer(table["metric"], np.uint8) == 3
+    buckets, counts = np.frombuffer(table["bucket"], np.uint32), np.frombuffer(table["count"], np.uint64)
+    return _p50_p99_us(ranked_counts(np.bincount(buckets[lag], weights=counts[lag])))
 
 
 COLD_LIMIT_S, WARM_LIMIT_S = 0.8, 0.3
@@ -221,26 +205,19 @@ def _svload_warm(*words: str) -> None:
 
 def _type_loads(bench: Bench, before: str, limit_s: float, ready: Callable[[], None]) -> Special:
     """Measure the seconds from the command's start to its first load request; the slowest try counts."""
-    tool, tries_s, failures = SvloadCommand(), [], []
+    tool, tries_s = SvloadCommand(), []
+    failures: list[str] = []
     for _ in range(bench.effort.rounds):
         ready()
-        recorder = Recorder()
-        marked = f"/first-{time.monotonic_ns()}"
-        job = Job("http", recorder.port, marked, 1024, 1, 1, folder=bench.folder)
-        begun_ns = time.monotonic_ns()
-        try:
-            out = bench.folder / "first.out"
-            run(tool.command(job), out, 60, frozenset(), tool.environment(), BOTH_CORES, codes=(0, 4))
-            came = [
-                at for at, head in recorder.heads if marked.encode() in head and b"User-Agent: svload" in head
-            ]
+        with recorded() as (port, heads), noted(failures):
+            begun_ns = time.monotonic_ns()
+            marked, out = f"/first-{begun_ns}", bench.folder / "first.out"
+            command = tool.command(Job("http", port, marked, 1024, 1, 1, folder=bench.folder))
+            run(command, out, 60, frozenset(), tool.environment(), BOTH_CORES, codes=(0, 4))
+            came = [at for at, head in heads if marked.encode() in head and b"User-Agent: svload" in head]
             if not came:
                 raise Failed("no request came")
             tries_s.append((min(came) - begun_ns) / 1e9)
-        except Failed as why:
-            failures.append(str(why))
-        finally:
-            recorder.close()
     bench.say(f"first request, {before}: done")
     slowest_s = max(tries_s, default=math.inf)
     title = (
@@ -262,14 +239,13 @@ def measure_crowd(bench: Bench) -> Special:
     connections at one rate, CPU as a slope between a short and a long run. At most 6 KiB per connection
     (worst round), 1.5 × the control's CPU + 5 µs per request, and 12 % of a core in quanta (medians)."""
     found: dict[str, list[float]] = defaultdict(list)
-    failures = []
+    failures: list[str] = []
     with nginx(bench.folder / "nginx") as server:
         short_s, long_s = 2, 2 + bench.effort.long_s
-        job = Job(
-            "http", server.http_port, "/1k.bin", 1024, MANY, short_s, rate_rps=CROWD_RPS, folder=bench.folder
-        )
+        asked = ("http", server.http_port, "/1k.bin", 1024, MANY, short_s)
+        job = Job(*asked, rate_rps=CROWD_RPS, folder=bench.folder)
         for _ in range(min(bench.effort.rounds, MOST_ROUNDS)):
-            try:
+            with noted(failures):
                 few_bytes, _ = _crowd(bench, server, replace(job, connections=FEW, seconds=long_s))
                 _, short = _crowd(bench, server, job)
                 many_bytes, long = _crowd(bench, server, replace(job, seconds=long_s))
@@ -280,8 +256,6 @@ def measure_crowd(bench: Bench) -> Special:
                 found["quantum"].append(slope(*ends).process_us)
                 woke = (_woke_ns(bench, CROWD_RPS, span)[1] for span in (short_s, long_s))
                 found["control"].append(slope(*woke).process_us)
-            except (Failed, ValueError) as why:
-                failures.append(str(why))
     bench.say("crowd: done")
     lines = [
         f"{MANY:,} connections at 1 req/s each, evenly spread, 1 KiB from nginx (plain; kernel socket memory not in it)"
@@ -342,19 +316,18 @@ def measure_redis(bench: Bench) -> Special:
     """Send GETs over 64 connections with both tools in random order, a short and a long run of each side by
     side. Every run must count, and the point ratio must be within the limit at each depth."""
     slopes: dict[int, dict[str, dict[int, Slope]]] = {depth: {Svload.name: {}, PEER: {}} for depth in DEPTHS}
-    spans, failures = [bench.effort.short_s, bench.effort.long_s], []
+    spans = [bench.effort.short_s, bench.effort.long_s]
+    failures: list[str] = []
     with _redis(bench.folder) as (port, pids):
         for depth, found in slopes.items():
             for number in range(bench.effort.rounds):
                 for name in bench.order.sample(list(found), 2):
-                    try:
+                    with noted(failures, f"{name}, pipeline {depth}, round {number + 1}: "):
                         runs = {
                             span: _commands(bench, port, pids, name, depth, span * PER_SECOND[depth])
                             for span in bench.order.sample(spans, 2)
                         }
                         found[name][number] = slope(runs[spans[0]], runs[spans[1]])
-                    except (Failed, ValueError) as why:
-                        failures.append(f"{name}, pipeline {depth}, round {number + 1}: {why}")
                 bench.say(f"redis: pipeline {depth}, round {number + 1} of {bench.effort.rounds}")
     ratios = {
         depth: paired_ratio(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,9 +11,9 @@ from statistics import median
 from typing import Any
 
 from benches.figures import Ratio, Run, Slope, best_of, paired_ratio, slope
-from benches.measure import Cost, Failed, run
+from benches.measure import Cost, Failed, noted, run
 from benches.peers import Job, Numbers, Svload, SvloadThinking, Tool
-from benches.servers import Recorder, Server
+from benches.servers import Server, recorded
 
 CONNECTIONS = 64
 ENGINE = Svload.name
@@ -147,15 +148,11 @@ def pads_for(tools: Sequence[Tool], folder: Path) -> tuple[dict[str, str], dict[
 
 
 def _request_bytes(tool: Tool, pad: str, folder: Path) -> int | None:
-    recorder = Recorder()
-    try:
-        job = Job("http", recorder.port, "/1k.bin", 1024, 1, 1, pad=pad, folder=folder)
+    with recorded() as (port, heads), contextlib.suppress(Failed):
+        job = Job("http", port, "/1k.bin", 1024, 1, 1, pad=pad, folder=folder)
         run(tool.command(job), folder / "size.out", 30, frozenset(), tool.environment(), codes=range(256))
-        return len(recorder.heads[-1][1]) if recorder.heads else None
-    except Failed:
-        return None
-    finally:
-        recorder.close()
+        return len(heads[-1][1]) if heads else None
+    return None
 
 
 @dataclass
@@ -207,20 +204,16 @@ class Bench:
             plan = self._turns(tools)
             runs: dict[tuple[str, int], Run] = {}
             for tool, seconds in plan:
-                try:
+                with noted(cells[tool.name].failures, f"round {number + 1}, {seconds} s: "):
                     one = replace(job, seconds=seconds, pad=self.pads.get(tool.name, ""))
                     runs[tool.name, seconds], cost, told = self.counted(tool, one, server)
                     cells[tool.name].foreign_shares.append(cost.foreign_share)
                     cells[tool.name].note = told.note
-                except Failed as why:
-                    cells[tool.name].failures.append(f"round {number + 1}, {seconds} s: {why}")
-            for tool in tools:
-                ends = [runs.get((tool.name, span)) for span in (self.effort.short_s, self.effort.long_s)]
+            for cell in cells.values():
+                ends = [runs.get((cell.tool, span)) for span in (self.effort.short_s, self.effort.long_s)]
                 if ends[0] and ends[1]:
-                    try:
-                        cells[tool.name].slopes[number] = slope(ends[0], ends[1])
-                    except ValueError as why:
-                        cells[tool.name].failures.append(f"round {number + 1}: {why}")
+                    with noted(cell.failures, f"round {number + 1}: "):
+                        cell.slopes[number] = slope(ends[0], ends[1])
             self.say(f"{work.key}: round {number + 1} of {self.effort.rounds}")
         return _judge(work, rate_rps, list(cells.values()))
 
