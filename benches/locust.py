@@ -20,6 +20,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -30,7 +31,7 @@ from benches.servers import Server, free_ports, nginx
 
 USERS, WORKERS = 64, 4
 SPANS_S = (5, 20)
-PATH = "/1k"
+PATH = "/1k.bin"
 _BOUND_S = 120.0
 LOCUSTFILE = """\
 from locust import FastHttpUser, constant, task
@@ -63,102 +64,74 @@ def locust_command(program: str, folder: Path, server: Server, seconds: int) -> 
     """Return master and workers as one command; the master ends last."""
     (folder / "locustfile.py").write_text(LOCUSTFILE.format(path=PATH))
     (port,) = free_ports(1)
-    common = f"{program} -f {folder}/locustfile.py --host {server.url('')} --master-port {port}"
-    worker = common.replace("--master-port", "--worker --master-host 127.0.0.1 --master-port")
-    master = common.replace("--master-port", "--master --master-bind-port").replace(
-        "--host", "--headless --host"
-    )
-    words = f"{master} --expect-workers {WORKERS} -u {USERS} -r {USERS} -t {seconds}s --only-summary --exit-code-on-error 0"
-    return [
-        "sh",
-        "-c",
-        " ".join([f"{worker} >/dev/null 2>&1 &"] * WORKERS) + f" {words}; code=$?; wait; exit $code",
-    ]
+    common = f"{program} -f {folder}/locustfile.py --host {server.url('')}"
+    worker = f"{common} --worker --master-host 127.0.0.1 --master-port {port} >/dev/null 2>&1 &"
+    master = f"{common} --headless --master --master-bind-port {port} --expect-workers {WORKERS}"
+    load = f"-u {USERS} -r {USERS} -t {seconds}s --only-summary --exit-code-on-error 0"
+    return ["sh", "-c", " ".join([worker] * WORKERS) + f" {master} {load}; code=$?; wait; exit $code"]
 
 
 def svload_command(folder: Path, server: Server, seconds: int) -> list[str]:
     """Return a run with an inventory whose four machines are this one."""
-    (folder / "study.yaml").write_text(
-        STUDY.format(url=server.url(""), users=USERS, workers=WORKERS, path=PATH, seconds=seconds)
-    )
-    hosts = "".join(
-        f"    g{number}: {{svload_port: {port}}}\n" for number, port in enumerate(free_ports(WORKERS))
-    )
-    (folder / "hosts.yaml").write_text(INVENTORY + hosts)
+    study = STUDY.format(url=server.url(""), users=USERS, workers=WORKERS, path=PATH, seconds=seconds)
+    (folder / "study.yaml").write_text(study)
+    hosts = [f"    g{n}: {{svload_port: {port}}}\n" for n, port in enumerate(free_ports(WORKERS))]
+    (folder / "hosts.yaml").write_text(INVENTORY + "".join(hosts))
     command = [sys.executable, "-m", "svload", "run", str(folder), "--inventory", str(folder / "hosts.yaml")]
     return [*command, "--out", str(folder / "runs")]
 
 
-class Opened(threading.Thread):
-    """Notes when a given number of connections is open, according to nginx."""
+def once(command: Sequence[str], server: Server, out: Path) -> tuple[Run, list[float]]:
+    """Return (its cost with the requests that nginx counted, when all users' connections were open, if ever)."""
+    before, begun, over = server.requests(), time.monotonic(), threading.Event()
+    at_s: list[float] = []
 
-    def __init__(self, server: Server, wanted: int) -> None:
-        super().__init__(daemon=True)
-        self._server, self._wanted = server, wanted
-        self._over = threading.Event()
-        self.at_s: float | None = None
-        self.begun = time.monotonic()
-        self.start()
-
-    def run(self) -> None:
-        while not self._over.wait(0.05) and self.at_s is None:
+    def watch() -> None:
+        while not at_s and not over.wait(0.05):
             with contextlib.suppress(OSError):
-                if self._server.connections() >= self._wanted:
-                    self.at_s = time.monotonic() - self.begun
+                if server.connections() >= USERS:
+                    at_s.append(time.monotonic() - begun)
 
-    def end(self) -> None:
-        self._over.set()
-        self.join(5)
-
-
-def once(command: Sequence[str], server: Server, out: Path) -> tuple[Run, float | None]:
-    """Return (its cost with the requests that nginx counted, when all users' connections were open)."""
-    before = server.requests()
-    opened = Opened(server, USERS)
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
     cost = run(command, out, _BOUND_S, server.pids, codes=(0, 4))
-    opened.end()
-    asked = server.requests() - before
-    return Run(asked, cost.process_s, cost.core_s, cost.wall_s), opened.at_s
+    over.set()
+    watcher.join(5)
+    return Run(server.requests() - before, cost.process_s, cost.core_s, cost.wall_s), at_s
 
 
 def main() -> int:
-    """Print the table; return 2 if nothing could be measured."""
+    """Print the table, without Locust if it is not here."""
     told = arguments(__doc__, rounds=3, seed=1)
     adopt_orphans()
-    draw = random.Random(told.seed)
-    program = locust()
+    draw, program = random.Random(told.seed), locust()
+    commands = {"svload": svload_command}
     if program is None:
         print(
             "locust is not here: python -m venv build/peers/locust && build/peers/locust/bin/pip install locust"
         )
-    names = ["svload", *(["Locust"] if program else [])]
-    slopes: dict[str, list[Slope]] = {name: [] for name in names}
-    ready: dict[str, list[float]] = {name: [] for name in names}
+    else:
+        commands["Locust"] = partial(locust_command, program)
+    slopes: dict[str, list[Slope]] = {name: [] for name in commands}
+    ready: dict[str, list[float]] = {name: [] for name in commands}
     with tempfile.TemporaryDirectory(prefix="svload-bench-") as text, nginx(Path(text) / "nginx") as server:
-        for number in range(told.rounds):
-            for name in draw.sample(names, len(names)):
-                runs: dict[int, Run] = {}
-                for seconds in draw.sample(SPANS_S, 2):
-                    folder = Path(text) / f"{name}-{number}-{seconds}"
-                    folder.mkdir()
-                    command = (
-                        svload_command(folder, server, seconds)
-                        if name == "svload"
-                        else locust_command(str(program), folder, server, seconds)
-                    )
-                    runs[seconds], at_s = once(command, server, folder / "out")
-                    ready[name] += [at_s] if at_s is not None else []
-                slopes[name].append(slope(*(runs[seconds] for seconds in SPANS_S)))
+        turns = [(n, name) for n in range(told.rounds) for name in draw.sample([*commands], len(commands))]
+        for number, name in turns:
+            runs: dict[int, Run] = {}
+            for seconds in draw.sample(SPANS_S, 2):
+                folder = Path(text) / f"{name}-{number}-{seconds}"
+                folder.mkdir()
+                runs[seconds], at_s = once(commands[name](folder, server, seconds), server, folder / "out")
+                ready[name] += at_s
+            slopes[name].append(slope(*(runs[seconds] for seconds in SPANS_S)))
     print(f"{USERS} users, {WORKERS} workers on one core, nginx on the other, {told.rounds} rounds: medians")
-    for name in names:
-        rate, cost = (
-            median(getattr(one, what) for one in slopes[name]) for what in ("rate_rps", "process_us")
-        )
+    for name, found in slopes.items():
+        rate, cost = (median(getattr(one, what) for one in found) for what in ("rate_rps", "process_us"))
         when = f"{median(ready[name]):.1f} s" if ready[name] else "never seen"
         print(
             f"{name:8} {rate:10,.0f} requests/s {cost:8.1f} µs of CPU a request   all users connected after {when}"
         )
-    return 0 if slopes["svload"] else 2
+    return 0
 
 
 if __name__ == "__main__":
