@@ -18,6 +18,9 @@ from math import log
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.interpolate import RegularGridInterpolator
+from scipy.optimize.elementwise import find_root
+from scipy.signal import lfilter
 from scipy.special import ndtr, ndtri
 
 from benches.harness import arguments, markdown, page
@@ -159,7 +162,7 @@ def simulate(
     n, gap_s = 2 * cases, 0.5
     place = np.argsort(rng.random((runs, blocks, n)), axis=2)
     begun = (trial_s + gap_s) * (place + n * np.arange(blocks)[:, None])
-    one, two = _covered(world, begun.reshape(runs, -1), trial_s, rng)
+    one, two = _covered(world, np.asarray(begun.reshape(runs, -1), np.float64), trial_s, rng)
     shape = (runs, blocks, cases, 2)
     one, two = one.reshape(shape), two.reshape(shape)
     treated = np.array([0.0, 1.0])
@@ -218,10 +221,8 @@ def _drift(world: World, runs: int, length: int, rng: np.random.Generator) -> Fl
     if not world.drift:
         return np.zeros((runs, length))
     steps, rho = rng.standard_normal((runs, length)), 0.95
-    level = np.empty((runs, length))
-    level[:, 0] = steps[:, 0]
-    for at in range(1, length):
-        level[:, at] = rho * level[:, at - 1] + np.sqrt(1 - rho**2) * steps[:, at]
+    steps[:, 1:] *= np.sqrt(1 - rho**2)
+    level = lfilter([1.0], [1.0, -rho], steps)
     trend = np.linspace(-1, 1, length) * rng.choice([-1.0, 1.0], (runs, 1))
     return np.asarray(world.drift * (level + trend))
 
@@ -240,26 +241,23 @@ _SHARES, _HARMS = np.linspace(0, 1, 81), np.linspace(0, 3.2, 65)
 
 
 @cache
-def _shifts(percentile: float) -> Floats:
+def _shifts(percentile: float) -> RegularGridInterpolator:
     """Return how far a percentile of log-normal responses moves if a share waits, by share and log wait."""
     share, harm = np.meshgrid(_SHARES, _HARMS, indexing="ij")
-    low, high = np.full(share.shape, -1.0), np.full(share.shape, 6.0)
     hit = np.sqrt(SCATTER**2 + (0.35 * harm) ** 2)
-    for _ in range(45):
-        middle = (low + high) / 2
-        below = (1 - share) * ndtr(middle / SCATTER) + share * ndtr((middle - harm) / hit) < percentile
-        low, high = np.where(below, middle, low), np.where(below, high, middle)
-    return np.asarray((low + high) / 2 - SCATTER * ndtri(percentile))
+
+    def above(middle: Floats, share: Floats, harm: Floats, hit: Floats) -> Floats:
+        return np.asarray(
+            (1 - share) * ndtr(middle / SCATTER) + share * ndtr((middle - harm) / hit) - percentile
+        )
+
+    found = find_root(above, (np.full(share.shape, -1.0), np.full(share.shape, 6.0)), args=(share, harm, hit))
+    return RegularGridInterpolator((_SHARES, _HARMS), found.x - SCATTER * ndtri(percentile))
 
 
 def _shift(percentile: float, share: Floats, harm: Floats) -> Floats:
-    table = _shifts(percentile)
-    a = np.clip(share, 0, 1) * (len(_SHARES) - 1)
-    b = np.clip(harm, 0, _HARMS[-1]) / _HARMS[-1] * (len(_HARMS) - 1)
-    i, j = np.minimum(a.astype(int), len(_SHARES) - 2), np.minimum(b.astype(int), len(_HARMS) - 2)
-    u, v = a - i, b - j
-    near = (1 - u) * (1 - v) * table[i, j] + u * (1 - v) * table[i + 1, j]
-    return np.asarray(near + (1 - u) * v * table[i, j + 1] + u * v * table[i + 1, j + 1])
+    within = np.clip(share, 0, 1), np.clip(harm, 0, _HARMS[-1])
+    return np.asarray(_shifts(percentile)(within))
 
 
 @dataclass(frozen=True)
@@ -387,7 +385,7 @@ def table(rows: list[Row], runs: int) -> str:
     """Return the table of comparisons."""
     head = HEAD.format(runs=runs, seed=SEED, alarms=100 * FALSE_ALARMS_MAX, coverage=100 * COVERAGE_MIN)
     columns = "world|cases × blocks|false alarms|coverage|1.05 decided|1.1|1.3|“no difference” of equal sides|of 1.1"
-    return head + markdown(columns.split("|"), [cells_of(row) for row in rows])
+    return head + markdown(columns, [cells_of(row) for row in rows])
 
 
 MARGIN_MAX = 0.04
@@ -412,7 +410,7 @@ def gates(runs: int) -> tuple[str, bool]:
             figures = [f"{100 * one:.0f}" for one in shares]
             lines.append([f"p{100 * percentile:g}", world.name, f"{found[1.0][0].mean():.1f}", *figures])
             print(" | ".join(lines[-1]), flush=True)
-    return head + markdown(columns.split("|"), lines), kept
+    return head + markdown(columns, lines), kept
 
 
 def success(runs: int) -> str:
@@ -433,7 +431,7 @@ def success(runs: int) -> str:
             passes = none | (low >= -limits.SUCCESS_MARGIN)
             cells.append(f"{100 * _share(passes):.0f} / {100 * _share(high < -limits.SUCCESS_MARGIN):.0f}")
         lines.append([f"{requests:,}", *cells])
-    return head + markdown(["requests a trial", "0 % fail", "0.05 %", "0.1 %", "1 %", "5 %"], lines)
+    return head + markdown("requests a trial|0 % fail|0.05 %|0.1 %|1 %|5 %", lines)
 
 
 def main() -> int:

@@ -38,7 +38,7 @@ import numpy as np
 from tests.fleet.fabric import Fabric, Host, fabric, is_open
 from tests.servers import wait_until
 
-from benches.harness import KEPT, arguments, markdown, page
+from benches.harness import KEPT, arguments, markdown, page, publish
 from benches.measure import SERVER_CORE
 from svload.model.columns import bucket
 from svload.store import RunDir, TrialData, read_trial
@@ -155,13 +155,9 @@ def is_same(data: TrialData) -> bool:
     """Return whether the merged histograms equal those of all rows, bucket for bucket."""
     rows, table = data.samples, data.histograms
     for code, (since, until) in TIMES.items():
-        columns = (
-            rows["group"],
-            rows["step"],
-            rows["due_ns"] // data.summary.interval_ns,
-            np.array([bucket(one) for one in (rows[until] - rows[since]).tolist()]),
-        )
-        own = Counter(zip(*(column.tolist() for column in columns), strict=True))
+        buckets = map(bucket, (rows[until] - rows[since]).tolist())
+        places = (rows["group"], rows["step"], rows["due_ns"] // data.summary.interval_ns)
+        own = Counter(zip(*(column.tolist() for column in places), buckets, strict=True))
         mine = table["metric"] == code
         names = ("group", "step", "interval", "bucket")
         keys = zip(*(table[name][mine].tolist() for name in names), strict=True)
@@ -192,12 +188,8 @@ def equal(rounds: int, seed: int) -> bool:
     """Write the table by number of machines; return whether all limits are kept."""
     draw, hosts = random.Random(seed), machines()
     found: list[Trial] = []
-    study = {
-        "web": f'at: "http://{SERVER.address}:{PORT}"',
-        "rate": RATE,
-        "seconds": SECONDS,
-        "trials": TRIALS,
-    }
+    web = f'at: "http://{SERVER.address}:{PORT}"'
+    study = {"web": web, "rate": RATE, "seconds": SECONDS, "trials": TRIALS}
     with fabric([*hosts, SERVER]) as made, served(made):
         for number in range(rounds):
             for count in draw.sample(SPREAD, len(SPREAD)):
@@ -206,8 +198,7 @@ def equal(rounds: int, seed: int) -> bool:
                 found += [Trial.of(count, read_trial(run.trial(one).path)) for one in run.sealed_trials()]
                 print(found[-TRIALS:], flush=True)
     text, kept = equal_table(found, seed)
-    print(text)
-    page(__file__).with_name("equal.md").write_text(text, encoding="utf-8")
+    publish(page(__file__).with_name("equal.md"), text)
     return kept
 
 
@@ -225,24 +216,10 @@ def equal_table(made: Sequence[Trial], seed: int) -> tuple[str, bool]:
         near = max(abs(rates - 1), abs(medians - 1)) <= LIMIT
         kept &= counts == {(RATE * SECONDS, RATE * SECONDS)} and same and near
         due, ok = (" ".join(sorted({f"{count[at]:,}" for count in counts})) for at in (0, 1))
-        shown = [
-            f"{rate * rates:.2f}",
-            f"{rates - 1:+.2%}",
-            f"{middle * medians / 1e6:.3f}",
-            f"{medians - 1:+.2%}",
-        ]
+        shown = [f"{rate * rates:.2f}", f"{rates - 1:+.2%}"]
+        shown += [f"{middle * medians / 1e6:.3f}", f"{medians - 1:+.2%}"]
         lines.append([machines, len(own), due, ok, *shown, "equal, exactly" if same else "**differ**"])
-    columns = [
-        "machines",
-        "trials",
-        "due",
-        "ok",
-        "requests/s",
-        "beside one",
-        "median ms",
-        "beside one",
-        "histograms of all rows",
-    ]
+    columns = "machines|trials|due|ok|requests/s|beside one|median ms|beside one|histograms of all rows"
     head = (
         f"# N machines compared with one\n\n`python -m benches.fleet equal`, seed {seed}: {RATE} requests/s for {SECONDS} s, open "
         f"loop, from 1 to {SPREAD[-1]} machines (namespaces of one guest with {os.cpu_count()} cores).\nThe server has a service "
@@ -318,24 +295,21 @@ def ten() -> bool:
     text = (
         f"# The first paper's study on ten machines\n\n`python -m benches.fleet ten`: {len(hosts)} machines (namespaces of one guest) "
         "at three sites,\neach with only what `svload fleet install` installed from a wheelhouse.\n\n"
-        + markdown(["step", "seconds"], [[f"`{name}`", f"{seconds:.0f}"] for name, seconds in took_s.items()])
+        + markdown("step|seconds", [[f"`{name}`", f"{seconds:.0f}"] for name, seconds in took_s.items()])
         + f"\n{len(summaries)} of {planned} trials sealed; load from {len(places)} machines; {ok:,} requests ok, {failed} failed; "
         f"left on the machines after clean: {', '.join(left) or 'nothing'}. {'All kept.' if kept else '**Not all kept.**'}\n"
     )
-    print(text)
-    page(__file__).with_name("ten.md").write_text(text, encoding="utf-8")
+    publish(page(__file__).with_name("ten.md"), text)
     return kept
 
 
 def main(given: Sequence[str] | None = None) -> int:
     """Run one of the benches; return 1 if a limit is not kept."""
     asked = arguments(__doc__, given, bench=("starts", "equal", "ten"), starts=20, rounds=2, seed=1)
-    benches = {
-        "starts": lambda: starts(asked.starts),
-        "equal": lambda: equal(asked.rounds, asked.seed),
-        "ten": ten,
-    }
-    return 0 if benches[asked.bench]() else 1
+    if asked.bench == "ten":
+        return 0 if ten() else 1
+    kept = starts(asked.starts) if asked.bench == "starts" else equal(asked.rounds, asked.seed)
+    return 0 if kept else 1
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -55,15 +55,22 @@ def arguments(doc: str | None, given: Sequence[str] | None = None, **options: An
     return parser.parse_args(given)
 
 
-def markdown(columns: Sequence[str], rows: Iterator[Sequence[object]] | Sequence[Sequence[object]]) -> str:
-    """Return a table, with a line break at its end."""
-    lines = [columns, ["---"] * len(columns), *rows]
+def markdown(columns: str, rows: Iterable[Sequence[object]]) -> str:
+    """Return a table, with a line break at its end; the columns' names are separated by `|`."""
+    names = columns.split("|")
+    lines = [names, ["---"] * len(names), *rows]
     return "".join(f"| {' | '.join(map(str, line))} |\n" for line in lines)
 
 
 def page(bench: str) -> Path:
     """Return the path of the committed page with a bench's table, given the bench's file."""
     return Path(bench).with_suffix(".md")
+
+
+def publish(path: Path, text: str) -> None:
+    """Print a page, and write it."""
+    print(text)
+    path.write_text(text, encoding="utf-8")
 
 
 @dataclass

@@ -375,7 +375,7 @@ def table(cases: Sequence[Case], seed: int) -> str:
         "killed|on|after s|last request s|generators gone s|left after 10 s|server saw|rows that count|"
         "of attempts that do not|twice|complete after resume"
     )
-    return head + markdown(columns.split("|"), lines)
+    return head + markdown(columns, lines)
 
 
 def main() -> int:

@@ -259,7 +259,7 @@ def table(cases: Sequence[Case], seed: int) -> str:
         f"command itself and {len(cases) - commands} times to one of its processes.\n"
         f"{clean} of {len(cases)} kills left nothing behind and lost nothing.\n"
         "The check detected a planted process, namespace, link, mount, control group and file.\n\n"
-        + markdown(("kind", "kills", "after s", "left", "lost"), rows)
+        + markdown("kind|kills|after s|left|lost", rows)
     )
 
 

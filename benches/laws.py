@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from tests.support.queueing import Closed, Seen, Station, simulate_closed
@@ -58,11 +58,8 @@ class Model:
     @property
     def resources(self) -> tuple[Resource, ...]:
         """Return the resources as a study would read them."""
-        return (
-            ()
-            if self.blind
-            else tuple(Resource(f"s{at}", "cpu", one.servers) for at, one in enumerate(self.stations))
-        )
+        shown = () if self.blind else self.stations
+        return tuple(Resource(f"s{at}", "cpu", one.servers) for at, one in enumerate(shown))
 
 
 @dataclass(frozen=True)
@@ -127,13 +124,10 @@ def _drawn(cell: Cell, rng: np.random.Generator) -> Model | None:
         return None
     low, high = (share * model.n_star for share in cell.levels)
     users = sorted({max(1, round(n)) for n in np.geomspace(max(low, 1), max(high, 2), 8)})
-    if cell.levels[0] > 1:
-        users = [n for n in users if n > model.n_star]
-    if cell.levels[1] < 1:
-        users = [n for n in users if n < model.n_star]
-    return (
-        Model(cell.name, stations, think_s, tuple(users), unseen_s, cell.blind) if len(users) >= 3 else None
-    )
+    least = model.n_star if cell.levels[0] > 1 else 0
+    most = model.n_star if cell.levels[1] < 1 else np.inf
+    chosen = tuple(n for n in users if least < n < most)
+    return replace(model, users=chosen) if len(chosen) >= 3 else None
 
 
 @dataclass(frozen=True)
@@ -154,12 +148,9 @@ class Judged:
     def covers(self) -> bool:
         """Whether the interval contains the true N*."""
         limit = self.laws.limit if self.laws else None
-        return bool(
-            limit
-            and limit.low is not None
-            and limit.high is not None
-            and limit.low <= self.model.n_star <= limit.high
-        )
+        if limit is None or limit.low is None or limit.high is None:
+            return False
+        return limit.low <= self.model.n_star <= limit.high
 
     @property
     def state(self) -> str:
@@ -170,11 +161,11 @@ class Judged:
 def judge(chosen: Sequence[Model], blocks: int = BLOCKS, requests: int = REQUESTS) -> list[Judged]:
     """Simulate all of them at all of their levels, then judge them."""
     cells = [(model, users, block) for model in chosen for users in model.users for block in range(blocks)]
-    seen = simulate_closed([model.network(users) for model, users, _ in cells], requests, SEED)
-    found: dict[int, list[tuple[int, int, Seen]]] = {}
-    for (model, users, block), one in zip(cells, seen, strict=True):
-        found.setdefault(id(model), []).append((users, block, one))
-    return [_judged(model, found[id(model)]) for model in chosen]
+    seen = iter(simulate_closed([model.network(users) for model, users, _ in cells], requests, SEED))
+    return [
+        _judged(model, [(users, block, next(seen)) for users in model.users for block in range(blocks)])
+        for model in chosen
+    ]
 
 
 def _judged(model: Model, seen: Sequence[tuple[int, int, Seen]]) -> Judged:
@@ -197,9 +188,9 @@ def _run(model: Model, users: int, block: int, seen: Seen) -> Run:
         block=block,
         window_s=seen.window_s,
         longest_cycle_s=seen.longest_s + think_s,
-        uses={}
-        if model.blind
-        else {f"s{at}": seen.busy_s[at] / seen.window_s for at in range(len(model.stations))},
+        uses={
+            one.name: busy / seen.window_s for one, busy in zip(model.resources, seen.busy_s, strict=False)
+        },
     )
 
 
@@ -207,7 +198,7 @@ def _breaks(model: Model, users: int, seen: Seen) -> bool:
     """Return whether a run breaks the bounds of its demands: arithmetic, if times are clipped."""
     demands = [busy / seen.completed for busy in seen.busy_s[: len(model.stations)]]
     top = min(one.servers / demand for one, demand in zip(model.stations, demands, strict=True) if demand > 0)
-    alone_s = sum(busy for busy in seen.busy_s) / seen.completed
+    alone_s = sum(seen.busy_s) / seen.completed
     most = min(top, users / (alone_s + seen.think_total_s / seen.completed))
     return seen.throughput_rps > most * (1 + _EXACT)
 
@@ -237,12 +228,8 @@ class Row:
         told += ["said to be bracketed" for one in self.outside if one.state == "bracketed"]
         told += ["not bracketed" for one in self.inside if one.state not in ("bracketed", "edge")]
         told += ["a bound broken" for one in self.judged if one.bounds_broken]
-        told += [
-            "a peak where there is none"
-            for one in self.judged
-            if one.laws and one.laws.peak.value is not None
-        ]
-        return told
+        peaks = [one.laws for one in self.judged if one.laws and one.laws.peak.value is not None]
+        return told + len(peaks) * ["a peak where there is none"]
 
 
 def rows_of(judged: Sequence[Judged]) -> list[Row]:
@@ -256,65 +243,61 @@ def coverage(rows: Sequence[Row]) -> float:
     return sum(covered) / len(covered) if covered else 0.0
 
 
+HEAD = """# Laws simulated
+
+`python -m benches.laws`: {models} models, seed {seed}; each at 5 to 9 numbers of users, with {blocks} runs of {requests:,} requests at each.
+
+- N* = (D + Z)/max(Dᵢ/mᵢ) follows from a model's structure. Error: N* found ÷ N* − 1. Covered: the 95 % interval contains N*.
+- Told: the report says that the levels bracket N*; for the others its interval extends beyond the levels.
+- Not bracketed: the report says so; only models whose N* lies outside the levels are counted.
+- Bounds broken: levels that exceed a bound, by the runs' own demands and by those found.
+- N_break/N*: the median; then how many lie within 25 %.
+- Limits: error ≤ {within:.0f} %, coverage ≥ {least:.0f} % over all cells, not bracketed in all, no bound broken, no peak (no model has one).
+  They don't apply to cells in brackets.
+
+"""
+COLUMNS = (
+    "models|bracketed by the levels|median error, %|largest, %|covered|told|not bracketed|bounds broken|"
+    "N_break/N*|within 25 %"
+)
+
+
 def table(rows: Sequence[Row]) -> str:
-    lines = [
-        "# Laws simulated",
-        "",
-        f"`python -m benches.laws`: {sum(len(row.judged) for row in rows)} models, seed {SEED}; each at 5 to 9 "
-        f"numbers of users, with {BLOCKS} runs of {REQUESTS:,} requests at each.\n",
-        "- N* = (D + Z)/max(Dᵢ/mᵢ) follows from a model's structure. Error: N* found ÷ N* − 1. Covered: the 95 % interval contains N*.",
-        "- Numbers: the report says that the levels bracket N*; for the others its interval extends beyond the levels.",
-        "- Not bracketed: the report says so; only models whose N* lies outside the levels are counted.",
-        "- Bounds broken: levels that exceed a bound, by the runs' own demands and by those found.",
-        "- N_break/N*: the median; then how many lie within 25 %.",
-        f"- Limits: error ≤ {100 * WITHIN:.0f} %, coverage ≥ {100 * COVERAGE_MIN:.0f} % over all cells, not bracketed in all, no bound "
-        "broken, no peak (no model has one).\n  They don't apply to cells in brackets.",
-        "",
-    ]
-    columns = (
-        "models|bracketed by the levels|median error, %|largest, %|covered|told|not bracketed|bounds broken|"
-        "N_break/N*|within 25 %"
-    )
-    lines += [markdown(columns.split("|"), [_cells(row) for row in rows]).rstrip()]
+    """Return the page."""
+    models = sum(len(row.judged) for row in rows)
+    limits = {"within": 100 * WITHIN, "least": 100 * COVERAGE_MIN}
+    head = HEAD.format(models=models, seed=SEED, blocks=BLOCKS, requests=REQUESTS, **limits)
     held = [one for row in rows if row.cell.held for one in row.inside]
-    lines += [
-        "",
-        f"Coverage over the {len(held)} models with limits: {100 * coverage(rows):.1f} %. Largest error: "
-        f"{100 * max(abs(one.off) for one in held):.1f} %.",
-    ]
-    missed = [f"{row.cell.name}: {told}" for row in rows for told in row.missed]
-    lines += [f"MISSED {told}" for told in missed]
-    return "\n".join(lines) + "\n"
+    missed = [f"MISSED {row.cell.name}: {told}\n" for row in rows for told in row.missed]
+    return (
+        head + markdown(COLUMNS, [_cells(row) for row in rows])
+        + f"\nCoverage over the {len(held)} models with limits: {100 * coverage(rows):.1f} %. Largest error: "
+        f"{100 * max(abs(one.off) for one in held):.1f} %.\n" + "".join(missed)
+    )  # fmt: skip
 
 
 def _cells(row: Row) -> list[str]:
-    name = row.cell.name if row.cell.held else f"({row.cell.name})"
     inside, outside = row.inside, row.outside
-    cells = [name, f"{len(inside)} of {len(row.judged)}"]
+    cells = [row.cell.name if row.cell.held else f"({row.cell.name})", f"{len(inside)} of {len(row.judged)}"]
+    found = [one.laws.break_at.value for one in inside if one.laws]
+    stars = [one.model.n_star for one in inside if one.laws]
+    breaks = [value / n_star for value, n_star in zip(found, stars, strict=True) if value]
     if inside:
-        errors = np.array([abs(one.off) for one in inside])
-        known = [one for one in inside if np.isfinite(one.off)]
-        breaks = [
-            one.laws.break_at.value / one.model.n_star
-            for one in inside
-            if one.laws and one.laws.break_at.value
-        ]
-        near = [one for one in breaks if 1 / 1.25 <= one <= 1.25]
-        told = sum(one.state == "bracketed" for one in inside)
+        errors = [abs(one.off) for one in inside]
+        known = [error for error in errors if np.isfinite(error)]
         without = f" ({len(inside) - len(known)} without)" if len(known) < len(inside) else ""
         cells += [
             f"{100 * np.median(errors):.1f}",
-            f"{100 * max((abs(one.off) for one in known), default=float('nan')):.1f}{without}",
+            f"{100 * max(known, default=float('nan')):.1f}{without}",
             f"{sum(one.covers for one in inside)} of {len(inside)}",
-            f"{told} of {len(inside)}",
+            f"{sum(one.state == 'bracketed' for one in inside)} of {len(inside)}",
         ]
     else:
-        breaks, near = [], []
         cells += ["–"] * 4
     cells.append(f"{sum(one.state != 'bracketed' for one in outside)} of {len(outside)}" if outside else "–")
     cells.append(str(sum(one.bounds_broken for one in row.judged)))
-    cells += [f"{np.median(breaks):.2f}", f"{len(near)} of {len(breaks)}"] if breaks else ["–", "–"]
-    return cells
+    near = sum(1 / 1.25 <= one <= 1.25 for one in breaks)
+    return cells + ([f"{np.median(breaks):.2f}", f"{near} of {len(breaks)}"] if breaks else ["–", "–"])
 
 
 def main() -> int:

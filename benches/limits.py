@@ -27,7 +27,7 @@ from tests.journeys.limited import (
 )
 from tests.journeys.world import World
 
-from benches.harness import arguments, page
+from benches.harness import arguments, page, publish
 from svload.host import cache_dir
 from svload.host.machine.facts import describe_machine
 from svload.host.process import cgroups
@@ -56,8 +56,7 @@ def main(given: Sequence[str] | None = None) -> int:
             )
         print(f"kill {number}: {_round(rounds[-1])}", file=sys.stderr, flush=True)
     text = _page(seen, rounds, asked.seed)
-    page(__file__).write_text(text, encoding="utf-8")
-    print(text)
+    publish(page(__file__), text)
     return 0 if all(map(_held, seen)) and not any(one.after for one in rounds) else 1
 
 

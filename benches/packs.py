@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from benches.harness import page
+from benches.harness import page, publish
 from svload.api.runs import find_run, judged
 from svload.model.results import Findings
 from svload.report.wording.claimed import Claimed, claimed
@@ -76,8 +76,7 @@ def main() -> int:
     text += "".join(f"- {count} × {why}\n" for why, count in reasons.most_common()) + "\n"
     text += "| pack | comparison | seen (95 % interval) | undecided because | what would decide it |\n|---|---|---|---|---|\n"
     text += "\n".join(line for path, findings in found for line in open_rows(path, findings)) + "\n"
-    TABLE.write_text(text, encoding="utf-8")
-    print(text)
+    publish(TABLE, text)
     return 0
 
 

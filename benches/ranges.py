@@ -95,14 +95,14 @@ def steal(dice: Dice, end_s: float) -> tuple[Floats, float]:
     return np.column_stack([begins, begins + 0.01]), 0.0
 
 
-FITTED: Mapping[str, Planter] = {
+FITTED: dict[str, Planter] = {
     "strangers 0.05 s": partial(strangers, mean_s=0.05),
     "strangers 0.5 s": partial(strangers, mean_s=0.5),
     "strangers 3 s": partial(strangers, mean_s=3.0),
     "stops": partial(stops, most=5, longest_s=0.1),
     "steal": steal,
 }
-OTHERS: Mapping[str, Planter] = {
+OTHERS: dict[str, Planter] = {
     "strangers 0.2 s, regular": partial(strangers, mean_s=0.2, regular=True),
     "two strangers 1 s": partial(strangers, mean_s=1.0, together=2),
     "stops up to 1 s": partial(stops, most=3, longest_s=1.0),
@@ -191,21 +191,25 @@ def table(trials: Sequence[Judged], quiet: Sequence[Judged]) -> tuple[str, bool]
     groups |= {kind: [one for one in trials if one.kind == kind] for kind in FITTED | OTHERS}
     groups |= {server: [one for one in trials if one.server == server] for server in SERVERS}
     groups |= {kind: [one for one in quiet if one.kind == kind] for kind in QUIET}
-    lines, missed = [], False
+    lines: list[list[object]] = []
+    missed = False
     for name, mine in groups.items():
         cells = []
         for stat in STATS:
             held = sum(one.needed[stat] <= one.below[stat] for one in mine)
             missed |= binomtest(held, len(mine)).proportion_ci().high < 0.95
-            half, own = (
-                50 * float(np.median([getattr(one, what)[stat] for one in mine])) for what in ("below", "own")
-            )
+            half, own = (_half([getattr(one, what)[stat] for one in mine]) for what in ("below", "own"))
             cells.append(f"{100 * held / len(mine):.1f} %, ± {half:.2g} % ({own:.2g})")
         if name == BESIDE:
-            pushes = [50 * float(np.median([one.pushed[stat] for one in mine])) for stat in STATS]
+            pushes = [_half([one.pushed[stat] for one in mine]) for stat in STATS]
             lines.append(["pushed, these", "", "", *(f"± {push:.2g} %" for push in pushes)])
         lines.append([name, len(mine), round(float(np.median([one.requests for one in mine]))), *cells])
-    return markdown(["of", "trials", "requests", *STATS], lines), missed
+    return markdown("|".join(("of", "trials", "requests", *STATS)), lines), missed
+
+
+def _half(widths: Sequence[float]) -> float:
+    """Return half of the median width in %."""
+    return 50 * float(np.median(widths))
 
 
 def judged(

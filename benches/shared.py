@@ -384,7 +384,7 @@ def table(rows: Sequence[Row]) -> str:
         goal = f"≥ {least_right:.0%} right" if least_right else f"≤ {most_wrong:.0%} wrong"
         lines.append([one.question, one.share, read, one.runs, right, goal, one.wrong, ratio, took, words])
     columns = "question|share asked|share read|runs|right|goal|wrong|ratio read|s a run (most)|answers"
-    return markdown(columns.split("|"), lines)
+    return markdown(columns, lines)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from benches.harness import arguments, markdown, page
+from benches.harness import arguments, markdown, page, publish
 from svload.analysis import limits
 from svload.analysis.claims.statistic import Effect, apart, effect_of, half_width, p_of, p_of_distance
 from svload.analysis.claims.turned import growth_in_turn, rises
@@ -300,7 +300,7 @@ def endings() -> str:
             found = [ended(blocks, *level) for level in levels]
             told = [f"{100 * one.fails:.1f}, {100 * one.passes:.1f}, {one.blocks:.1f}" for one in found]
             lines.append([f"{ratio:g}", f"{100 * start:g}, {100 * error:g} %", *told])
-    return markdown(["planted", "starts, error", "by width alone: fails, passes, blocks", *names], lines)
+    return markdown("|".join(["planted|starts, error|by width alone: fails, passes, blocks", *names]), lines)
 
 
 HEAD = """# Turns simulated
@@ -327,7 +327,7 @@ def table(rows: Sequence[tuple[str, Shares]]) -> str:
         percent = [f"{100 * value:.0f}" for value in one._replace(blocks=one.blocks / 100)]
         percent[one._fields.index("blocks")] = f"{one.blocks:.1f}"
         lines.append([name, *percent])
-    return markdown(columns.split("|"), lines)
+    return markdown(columns, lines)
 
 
 def simulate(gates: int) -> str:
@@ -391,7 +391,8 @@ def near_capacity(used: float, ratio: float, runs: int) -> list[object]:
             ranked.append([by_turn(block, turns, which) for block, which in both])
         growths.append(growth)
         effects += [
-            [block_effect(*pair, p).effect for p in PERCENTILES] for pair in zip(*ranked, strict=True)
+            [block_effect(main, other, p).effect for p in PERCENTILES]
+            for main, other in zip(*ranked, strict=True)
         ]
     known = [took[(due > CUT_S) & ~np.isnan(took)] for due, took in always]
     speaks = [
@@ -417,8 +418,7 @@ def _in_block(due: Floats, took: Floats, turns: Turns) -> Requests:
 def queues(runs: int) -> str:
     """Return the table of queues."""
     rows = [near_capacity(used, ratio, runs) for used in USED for ratio in RATIOS]
-    columns = ["capacity used", "planted", "turns", "always", "rising"]
-    return QUEUES_HEAD.format(runs=runs) + markdown(columns, rows)
+    return QUEUES_HEAD.format(runs=runs) + markdown("capacity used|planted|turns|always|rising", rows)
 
 
 def main(given: Sequence[str] | None = None) -> int:
@@ -430,9 +430,10 @@ def main(given: Sequence[str] | None = None) -> int:
     gates = GATES // 10 if asked.tenth else GATES
     head = HEAD.format(gates=gates, seed=SEED, fails=ENDS[0], passes=ENDS[1])
     text = head + simulate(gates) + queues(gates // 2)
-    print(text)
-    if not asked.tenth:
-        page(__file__).write_text(text, encoding="utf-8")
+    if asked.tenth:
+        print(text)
+    else:
+        publish(page(__file__), text)
     return 0
 
 

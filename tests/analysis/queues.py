@@ -21,7 +21,7 @@ from svload.model.study import CaseConfig
 from svload.store import TrialData
 
 Floats = NDArray[np.float64]
-Stops = Sequence[tuple[float, float]]
+Stops = Sequence[tuple[float, float]] | Floats
 
 
 @dataclass(frozen=True)
