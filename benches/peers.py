@@ -1,13 +1,14 @@
-"""One small class per tool: how to call it, and its own account of the run. A new peer is a class in
-`TOOLS`."""
+"""The tools: how to call each, and its own account of the run. A new peer is an entry of `PEERS`."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
+import shlex
 import shutil
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -115,140 +116,129 @@ class Tool:
         """Return its account, from its stdout. Raise Failed if it can't be found."""
         raise NotImplementedError
 
-    def _h(self, job: Job) -> list[str]:
-        return [word for header in job.headers for word in ("-H", header)]
 
+@dataclass(frozen=True)
+class Peer(Tool):
+    """Another tool, called without pipelining, with one thread: `words` after its name, then the headers and
+    the URL. `{pace}` stands for `paced` at a rate and else for `free`, `{connect}` for `new` with new
+    connections and else for `kept`, `{speak}` for `http2` with streams and else for `http1`, `{trust}` for
+    `tls` with HTTPS. It can't do what has no words (`kept` and `tls` may be empty)."""
 
-class Wrk(Tool):
-    """wrk 4: closed loop; no verification of certificates."""
+    name: str
+    get: str
+    account: Callable[[Job, Path], Numbers]
+    words: str
+    paced: str = ""
+    free: str = ""
+    new: str = ""
+    kept: str = ""
+    http2: str = ""
+    http1: str = ""
+    tls: str = ""
 
-    name, get = "wrk", "apt install wrk"
-
-    def command(self, job: Job) -> list[str]:
-        """-t1, no script."""
-        close = ["-H", "Connection: close"] if job.new else []
-        return [
-            str(self.program()), "-t1", f"-c{job.connections}", f"-d{job.seconds}s", *self._h(job), *close, job.url,
-        ]  # fmt: skip
-
-    def read(self, job: Job, out: Path) -> Numbers:
-        """`N requests in T, X.XXMB read`: includes heads, and is rounded to two places."""
-        text = out.read_text(errors="replace")
-        requests, amount, unit = _find(r"(\d+) requests in [^,]+, ([\d.]+)([KMGT]?)B read", text)
-        bad = sum(int(count) for count in re.findall(r"Non-2xx or 3xx responses: (\d+)", text))
-        errors = re.search(r"Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)", text)
-        if errors:
-            bad += sum(map(int, errors.groups()))
-        scale = 1024 ** " KMGT".index(unit or " ")
-        each = float(amount) * scale / max(int(requests), 1)
-        return Numbers(int(requests), bad, each, _head(0.005 * scale / max(int(requests), 1)))
-
-
-class Ab(Tool):
-    """ApacheBench: HTTP/1.0 with keep-alive, closed loop."""
-
-    name, get = "ab", "apt install apache2-utils"
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "can_pace", bool(self.paced))
+        object.__setattr__(self, "can_http2", bool(self.http2))
+        object.__setattr__(self, "can_new", bool(self.new or self.kept))
 
     def command(self, job: Job) -> list[str]:
-        """By time; -n after -t, which would set it to 50,000."""
-        keep = [] if job.new else ["-k"]
-        return [
-            str(self.program()), "-q", *keep, "-c", str(job.connections), "-t", str(job.seconds), "-n", "4000000",
-            *self._h(job), job.url,
-        ]  # fmt: skip
+        """Return the words with the job's numbers."""
+        words = self.words.format(
+            pace=self.paced if job.rate_rps else self.free, connect=self.new if job.new else self.kept,
+            speak=self.http2 if job.streams else self.http1, trust=self.tls if job.scheme == "https" else "",
+        )  # fmt: skip
+        each_rps = (job.rate_rps or 0) / job.connections
+        filled = [word.format(job=job, each_rps=each_rps) for word in shlex.split(words)]
+        headers = [word for header in job.headers for word in ("-H", header)]
+        return [str(self.program()), *filled, *headers, job.url]
 
     def read(self, job: Job, out: Path) -> Numbers:
-        """Bodies are counted separately."""
-        text = out.read_text(errors="replace")
-        requests = int(_find(r"Complete requests:\s+(\d+)", text)[0])
-        bad = int(_find(r"Failed requests:\s+(\d+)", text)[0])
-        bad += sum(int(count) for count in re.findall(r"Non-2xx responses:\s+(\d+)", text))
-        body = int(_find(r"HTML transferred:\s+(\d+)", text)[0])
-        # it reads what is in flight at the end, and counts only the bytes
-        under_way = job.connections * job.body_bytes / max(requests, 1)
-        return Numbers(requests, bad, body / max(requests, 1), (1.0, 1.0 + under_way))
+        return self.account(job, out)
 
 
-class H2load(Tool):
-    """h2load: HTTP/2, by prior knowledge without TLS; or with --h1, one request at a time on each connection."""
-
-    name, get = "h2load", "apt install nghttp2-client"
-    can_pace = True
-    can_new = False
-    can_http2 = True
-
-    def command(self, job: Job) -> list[str]:
-        """-m1: in HTTP/1.1 more would be pipelining."""
-        pace = [f"--rps={job.rate_rps / job.connections:g}"] if job.rate_rps else []
-        speak = [f"-m{job.streams}"] if job.streams else ["--h1", "-m1"]
-        return [
-            str(self.program()), *speak, "-t1", f"-c{job.connections}", f"-D{job.seconds}", *pace, *self._h(job),
-            job.url,
-        ]  # fmt: skip
-
-    def read(self, job: Job, out: Path) -> Numbers:
-        """`traffic: … data` counts bodies, in full bytes in the brackets."""
-        text = out.read_text(errors="replace")
-        done, failed, errored, timeout = _find(
-            r"(\d+) done, \d+ succeeded, (\d+) failed, (\d+) errored, (\d+) timeout", text
-        )
-        other = _find(r"status codes: \d+ 2xx, (\d+) 3xx, (\d+) 4xx, (\d+) 5xx", text)
-        body = int(_find(r"traffic: .* \((\d+)\) data", text)[0])
-        under_way = job.at_once * job.body_bytes / max(int(done), 1)
-        bad = int(failed) + int(errored) + int(timeout) + sum(map(int, other))
-        return Numbers(int(done), bad, body / max(int(done), 1), (1.0, 1.0 + under_way))
+def _wrk(job: Job, out: Path) -> Numbers:
+    """`N requests in T, X.XXMB read`: includes heads, and is rounded to two places."""
+    text = out.read_text(errors="replace")
+    requests, amount, unit = _find(r"(\d+) requests in [^,]+, ([\d.]+)([KMGT]?)B read", text)
+    bad = sum(int(count) for count in re.findall(r"Non-2xx or 3xx responses: (\d+)", text))
+    errors = re.search(r"Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)", text)
+    bad += sum(map(int, errors.groups())) if errors else 0
+    scale = 1024 ** " KMGT".index(unit or " ")
+    each = float(amount) * scale / max(int(requests), 1)
+    return Numbers(int(requests), bad, each, _head(0.005 * scale / max(int(requests), 1)))
 
 
-class Fortio(Tool):
-    """fortio's own fast HTTP/1.1 client; certificates verified."""
-
-    name, get = "fortio", "go install fortio.org/fortio@v1.66.5"
-    can_pace = True
-
-    def command(self, job: Job) -> list[str]:
-        """-qps 0: no wait; its JSON goes to stdout."""
-        ca = ["-cacert", str(job.ca)] if job.scheme == "https" else []
-        pace = ["-qps", f"{job.rate_rps:g}", "-uniform"] if job.rate_rps else ["-qps", "0"]
-        keep = ["-keepalive=false"] if job.new else []
-        return [
-            str(self.program()), "load", "-quiet", "-c", str(job.connections), *pace, "-t", f"{job.seconds}s",
-            "-json", "-", *ca, *keep, *self._h(job), job.url,
-        ]  # fmt: skip
-
-    def read(self, job: Job, out: Path) -> Numbers:
-        """`Sizes` includes heads, `HeaderSizes` are heads only."""
-        found = _json(out)
-        codes = {code: int(count) for code, count in found["RetCodes"].items()}
-        requests = sum(codes.values())
-        body = found["Sizes"]["Sum"] - found["HeaderSizes"]["Sum"]
-        return Numbers(requests, requests - codes.get("200", 0), body / max(found["Sizes"]["Count"], 1))
+def _ab(job: Job, out: Path) -> Numbers:
+    """Bodies are counted separately. It reads what is in flight at the end, and counts only the bytes."""
+    text = out.read_text(errors="replace")
+    requests, bad, body = (
+        int(_find(rf"{what}:\s+(\d+)", text)[0])
+        for what in ("Complete requests", "Failed requests", "HTML transferred")
+    )
+    bad += sum(int(count) for count in re.findall(r"Non-2xx responses:\s+(\d+)", text))
+    return Numbers(requests, bad, body / max(requests, 1), _under_way(job.connections, job, requests))
 
 
-class Oha(Tool):
-    """oha: hyper and tokio, one worker by affinity."""
+def _h2load(job: Job, out: Path) -> Numbers:
+    """`traffic: … data` counts bodies, in full bytes in the brackets."""
+    text = out.read_text(errors="replace")
+    done, *failed = map(
+        int, _find(r"(\d+) done, \d+ succeeded, (\d+) failed, (\d+) errored, (\d+) timeout", text)
+    )
+    other = map(int, _find(r"status codes: \d+ 2xx, (\d+) 3xx, (\d+) 4xx, (\d+) 5xx", text))
+    body = int(_find(r"traffic: .* \((\d+)\) data", text)[0])
+    return Numbers(done, sum(failed) + sum(other), body / max(done, 1), _under_way(job.at_once, job, done))
 
-    name, get = "oha", "cargo install --locked oha"
-    can_pace = True
 
-    def command(self, job: Job) -> list[str]:
-        """Its JSON goes to stdout."""
-        pace = ["-q", f"{job.rate_rps:g}", "--latency-correction"] if job.rate_rps else []
-        ca = ["--cacert", str(job.ca)] if job.scheme == "https" else []
-        keep = ["--disable-keepalive"] if job.new else []
-        return [
-            str(self.program()), "--no-tui", "--output-format", "json", "-c", str(job.connections),
-            "-z", f"{job.seconds}s", *pace, *ca, *keep, *self._h(job), job.url,
-        ]  # fmt: skip
+def _fortio(job: Job, out: Path) -> Numbers:
+    """`Sizes` includes heads, `HeaderSizes` are heads only."""
+    found = _json(out)
+    codes = {code: int(count) for code, count in found["RetCodes"].items()}
+    requests = sum(codes.values())
+    body = found["Sizes"]["Sum"] - found["HeaderSizes"]["Sum"]
+    return Numbers(requests, requests - codes.get("200", 0), body / max(found["Sizes"]["Count"], 1))
 
-    def read(self, job: Job, out: Path) -> Numbers:
-        """Requests cut off by its own end are errors named `aborted due to deadline`, not failures."""
-        found = _json(out)
-        codes = {code: int(count) for code, count in found["statusCodeDistribution"].items()}
-        requests = sum(codes.values())
-        errors = {name: int(count) for name, count in found["errorDistribution"].items()}
-        bad = sum(count for name, count in errors.items() if "deadline" not in name)
-        each = found["summary"]["totalData"] / max(requests, 1)
-        return Numbers(requests, requests - codes.get("200", 0) + bad, each)
+
+def _oha(job: Job, out: Path) -> Numbers:
+    """Requests cut off by its own end are errors named `aborted due to deadline`, not failures."""
+    found = _json(out)
+    codes = {code: int(count) for code, count in found["statusCodeDistribution"].items()}
+    requests = sum(codes.values())
+    errors = {name: int(count) for name, count in found["errorDistribution"].items()}
+    bad = sum(count for name, count in errors.items() if "deadline" not in name)
+    each = found["summary"]["totalData"] / max(requests, 1)
+    return Numbers(requests, requests - codes.get("200", 0) + bad, each)
+
+
+PEERS = (
+    Peer(
+        "wrk", "apt install wrk", _wrk, "-t1 -c{{job.connections}} -d{{job.seconds}}s {connect}",
+        new="-H 'Connection: close'",
+    ),
+    # HTTP/1.0; -n after -t, which would set it to 50,000
+    Peer(
+        "ab", "apt install apache2-utils", _ab,
+        "-q {connect} -c {{job.connections}} -t {{job.seconds}} -n 4000000", kept="-k",
+    ),
+    # HTTP/2 by prior knowledge without TLS; in HTTP/1.1 more than -m1 would be pipelining
+    Peer(
+        "h2load", "apt install nghttp2-client", _h2load,
+        "{speak} -t1 -c{{job.connections}} -D{{job.seconds}} {pace}",
+        paced="--rps={each_rps:g}", http2="-m{job.streams}", http1="--h1 -m1",
+    ),
+    # its own fast HTTP/1.1 client; certificates verified; -qps 0: no wait
+    Peer(
+        "fortio", "go install fortio.org/fortio@v1.66.5", _fortio,
+        "load -quiet -c {{job.connections}} {pace} -t {{job.seconds}}s -json - {trust} {connect}",
+        paced="-qps {job.rate_rps:g} -uniform", free="-qps 0", new="-keepalive=false", tls="-cacert {job.ca}",
+    ),
+    # hyper and tokio, one worker by affinity
+    Peer(
+        "oha", "cargo install --locked oha", _oha,
+        "--no-tui --output-format json -c {{job.connections}} -z {{job.seconds}}s {pace} {trust} {connect}",
+        paced="-q {job.rate_rps:g} --latency-correction", new="--disable-keepalive", tls="--cacert {job.ca}",
+    ),
+)  # fmt: skip
 
 
 class Svload(Tool):
@@ -374,12 +364,8 @@ class Floor(Tool):
 
     def read(self, job: Job, out: Path) -> Numbers:
         found = _json(out)
-        requests = found["requests"]
-        under_way = job.connections * job.body_bytes / max(requests, 1)
-        return Numbers(requests, found["bad"], found["body_bytes"] / max(requests, 1), (1.0, 1.0 + under_way))
-
-
-PEERS: tuple[Tool, ...] = (Wrk(), Ab(), H2load(), Fortio(), Oha())
+        requests, slack = found["requests"], _under_way(job.connections, job, found["requests"])
+        return Numbers(requests, found["bad"], found["body_bytes"] / max(requests, 1), slack)
 
 
 def share_of(job: Job, think: bool = False) -> dict[str, Any]:
@@ -456,3 +442,8 @@ def _json(out: Path) -> Any:
 def _head(slack: float) -> tuple[float, float]:
     """Return the slack for an answer's head that is counted with the body: it has at most 400 bytes here."""
     return (1.0 + slack, 400.0 + slack)
+
+
+def _under_way(at_once: int, job: Job, requests: int) -> tuple[float, float]:
+    """Return the slack for bytes of answers that are under way at the end."""
+    return 1.0, 1.0 + at_once * job.body_bytes / max(requests, 1)

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from benches.figures import Run, best_of, pacing, paired_ratio, slope
-from benches.peers import Ab, Fortio, H2load, Job, Oha, Tool, Wrk, share_of
+from benches.peers import PEERS, Job, Peer, share_of
 
 pytestmark = pytest.mark.pure
 JOB = Job("http", 20180, "/1k.bin", 1024, 64, 5, pad="xx")
@@ -68,8 +68,8 @@ def test_pacing_sees_a_burst() -> None:
         pacing(even[:300], 500.0)
 
 
-@pytest.mark.parametrize("tool", [Wrk(), Ab(), H2load(), Fortio(), Oha()])
-def test_a_peer_asks_for_the_job(tool: Tool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("tool", PEERS, ids=lambda tool: tool.name)
+def test_a_peer_asks_for_the_job(tool: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(type(tool), "program", lambda self: self.name)
     words = tool.command(JOB)
     assert words[-1] == JOB.url
