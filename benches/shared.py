@@ -26,6 +26,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from math import exp, log
 from pathlib import Path
 from typing import NamedTuple
@@ -238,16 +239,14 @@ def main(given: Sequence[str] | None = None) -> int:
     )
     clock = Clock(asked.minutes)
     questions = [one for one in QUESTIONS if one.name in asked.only]
-    for number in range(asked.times):
-        for share in asked.shares:
-            for question in questions:
-                place = asked.keep / str(share) / question.name / str(number)
-                if not (place / "ended.json").exists() and clock.left_s > 0:
-                    make(question, share, place)
+    for number, share, question in product(range(asked.times), asked.shares, questions):
+        place = asked.keep / str(share) / question.name / str(number)
+        if not (place / "ended.json").exists() and clock.left_s > 0:
+            make(question, share, place)
     rows = [row for one in questions for row in rows_of(one, asked.shares, asked.keep, asked.times)]
     text = table(rows)
     print(text, end="")
-    if any(one.runs < one.wanted for one in rows):
+    if any(len(one.runs) < one.wanted for one in rows):
         print("there is more to run: call it again", file=sys.stderr)
         return MORE_TO_RUN
     if asked.only == names and asked.shares == list(SHARES):
@@ -304,87 +303,84 @@ def runs_in(place: Path) -> list[RunDir]:
     return [RunDir(path.parents[1]) for path in sorted(place.glob("*/derived/findings.json"))]
 
 
-@dataclass(frozen=True)
-class Row:
-    """A part of a question at a share of strangers, or at all. `goal`: the lowest share of right answers, and
-    the highest of wrong ones."""
+class Run(NamedTuple):
+    """A run that was judged: its answers by part, how long it took, and the shares of strangers that it read."""
 
-    question: str
-    share: str
-    runs: int
-    wanted: int
-    answers: int
-    right: int
-    wrong: int
-    goal: tuple[float, float]
-    read: float | None
-    ratio: float | None
-    took_s: tuple[float, ...]
-    bound_s: float
-    words: tuple[str, ...]
-
-    @property
-    def missed(self) -> bool:
-        """Return whether there are too few right answers, too many wrong ones, or a run took too long."""
-        most_wrong = self.goal[1] * self.answers + 1e-9
-        late = max(self.took_s, default=0.0) > self.bound_s
-        return self.right < self.goal[0] * self.answers - 1e-9 or self.wrong > most_wrong or late
-
-
-class _Run(NamedTuple):
     answers: dict[str, Answer]
     took_s: float
     read: list[float]
 
 
+@dataclass(frozen=True)
+class Row:
+    """A part of a question at some shares of strangers: `runs` of the `wanted` ones."""
+
+    question: Question
+    part: str
+    shares: Sequence[int]
+    wanted: int
+    runs: Sequence[Run]
+
+    def count(self, what: str) -> int:
+        """Return the sum of this field of the answers."""
+        return sum(getattr(run.answers[self.part], what) for run in self.runs)
+
+    @property
+    def least_right(self) -> float:
+        """The lowest share of right answers."""
+        right = self.question.goals[self.part].right
+        return right.get(self.shares[0], max(right.values()))
+
+    @property
+    def missed(self) -> bool:
+        """Return whether there are too few right answers, too many wrong ones, or a run took too long."""
+        answers, late = self.count("of"), any(run.took_s > self.question.bound_s for run in self.runs)
+        most_wrong = self.question.goals[self.part].wrong * answers + 1e-9
+        return (
+            late
+            or self.count("right") < self.least_right * answers - 1e-9
+            or self.count("wrong") > most_wrong
+        )
+
+    def cells(self) -> list[object]:
+        """Return its line of the table."""
+        answers, goal = [run.answers[self.part] for run in self.runs], self.question.goals[self.part]
+        read = [share for run in self.runs for share in run.read]
+        logs, took_s = [log(one.ratio) for one in answers if one.ratio], [run.took_s for run in self.runs]
+        return [
+            f"{self.question.name} {self.part}".strip(),
+            " ".join(f"{share} %" for share in self.shares),
+            f"{100 * statistics.fmean(read):.0f} %" if read else "–",
+            len(self.runs),
+            f"{self.count('right')} of {self.count('of')}{', MISSED' if self.missed else ''}",
+            f"≥ {self.least_right:.0%} right" if self.least_right else f"≤ {goal.wrong:.0%} wrong",
+            self.count("wrong"),
+            f"{exp(statistics.fmean(logs)):.3f}" if logs else "–",
+            f"{statistics.fmean(took_s):.0f} ({max(took_s):.0f})" if took_s else "–",
+            ", ".join(one.word for one in answers),
+        ]
+
+
 def rows_of(question: Question, shares: Sequence[int], keep: Path, times: int) -> Iterator[Row]:
     """Judge the existing runs with the present code."""
-    found: dict[int, list[_Run]] = {share: [] for share in shares}
-    for share in shares:
-        for number in range(times):
-            place = keep / str(share) / question.name / str(number)
-            if (place / "ended.json").exists():
-                findings = judged(runs_in(place)[0])
-                took_s = json.loads((place / "ended.json").read_text())["took_s"]
-                read = [one.strangers for one in findings.trials if one.strangers is not None]
-                found[share].append(_Run(question.answered(findings), took_s, read))
+    found: dict[int, list[Run]] = {share: [] for share in shares}
+    for share, number in product(shares, range(times)):
+        place = keep / str(share) / question.name / str(number)
+        if (place / "ended.json").exists():
+            findings = judged(runs_in(place)[0])
+            took_s = json.loads((place / "ended.json").read_text())["took_s"]
+            read = [one.strangers for one in findings.trials if one.strangers is not None]
+            found[share].append(Run(question.answered(findings), took_s, read))
     for part, goal in question.goals.items():
-        for some in [list(shares)] if goal.together else [[share] for share in shares]:
+        for some in [shares] if goal.together else [[share] for share in shares]:
             runs = [run for share in some for run in found[share]]
-            answers = [run.answers[part] for run in runs]
-            read = [share for run in runs for share in run.read]
-            ratios = [log(one.ratio) for one in answers if one.ratio]
-            yield Row(
-                f"{question.name} {part}".strip(),
-                " ".join(f"{share} %" for share in some),
-                len(runs),
-                times * len(some),
-                sum(one.of for one in answers),
-                sum(one.right for one in answers),
-                sum(one.wrong for one in answers),
-                (goal.right.get(some[0], max(goal.right.values())), goal.wrong),
-                statistics.fmean(read) if read else None,
-                exp(statistics.fmean(ratios)) if ratios else None,
-                tuple(run.took_s for run in runs),
-                question.bound_s,
-                tuple(one.word for one in answers),
-            )
+            yield Row(question, part, some, times * len(some), runs)
 
 
 def table(rows: Sequence[Row]) -> str:
     """Return the table in Markdown."""
-    lines = []
-    for one in rows:
-        read = "–" if one.read is None else f"{100 * one.read:.0f} %"
-        ratio = "–" if one.ratio is None else f"{one.ratio:.3f}"
-        took = f"{statistics.fmean(one.took_s):.0f} ({max(one.took_s):.0f})" if one.took_s else "–"
-        right = f"{one.right} of {one.answers}{', MISSED' if one.missed else ''}"
-        words = ", ".join(one.words)
-        least_right, most_wrong = one.goal
-        goal = f"≥ {least_right:.0%} right" if least_right else f"≤ {most_wrong:.0%} wrong"
-        lines.append([one.question, one.share, read, one.runs, right, goal, one.wrong, ratio, took, words])
     columns = "question|share asked|share read|runs|right|goal|wrong|ratio read|s a run (most)|answers"
-    return markdown(columns, lines)
+    return markdown(columns, [row.cells() for row in rows])
 
 
 if __name__ == "__main__":

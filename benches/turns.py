@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import ceil, exp, log, sqrt
@@ -125,21 +125,16 @@ def cells() -> Iterator[Cell]:
     yield Cell("log-normal", "closed", 500)
 
 
-def _log_normal(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-    return np.exp(0.3 * rng.standard_normal(shape))
-
-
-def _two_humped(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-    """Draw from a cache that answers four in five."""
-    return np.where(rng.random(shape) < 0.8, 1.0, 4.0) * np.exp(0.1 * rng.standard_normal(shape))
-
-
-def _heavy_tailed(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-    """Draw from a Pareto distribution from 1 on: a mean, no variance."""
-    return (1 - rng.random(shape)) ** (-1 / 1.8)
-
-
-SHAPES = {"log-normal": _log_normal, "two-humped": _two_humped, "heavy-tailed": _heavy_tailed}
+Draw = Callable[[np.random.Generator, tuple[int, ...]], Floats]
+SHAPES: dict[str, Draw] = {
+    "log-normal": lambda rng, shape: np.exp(0.3 * rng.standard_normal(shape)),
+    # a cache that answers four in five
+    "two-humped": lambda rng, shape: (
+        np.where(rng.random(shape) < 0.8, 1.0, 4.0) * np.exp(0.1 * rng.standard_normal(shape))
+    ),
+    # Pareto from 1 on: a mean, no variance
+    "heavy-tailed": lambda rng, shape: (1 - rng.random(shape)) ** (-1 / 1.8),
+}
 
 
 @cache
@@ -183,48 +178,33 @@ def responses(
     return np.moveaxis(dues, 0, -1), np.moveaxis(found, 0, -1)
 
 
-def in_turns(cell: Cell, rng: np.random.Generator, blocks: int, ratio: float) -> list[Blocks]:
-    """Return blocks by each of `PERCENTILES`: both sides in windows, in random order within each round."""
-    each = WINDOW_S + PAUSE_S
-    slow = speeds(rng, blocks, 2 * ROUNDS * each + 2 * WINDOW_S)
-    place = 2 * np.arange(ROUNDS)[:, None] + np.argsort(rng.random((blocks, ROUNDS, 2)), axis=2)
-    begin = each * place.reshape(blocks, -1).astype(float)
-    factor = np.tile([1.0, ratio], ROUNDS)
-    _, made = responses(cell, rng, slow, begin, WINDOW_S, factor)
-    found = []
-    for block in made:
-        sides = [[ranked_values(one[~np.isnan(one)]) for one in block[side::2]] for side in (0, 1)]
-        found.append([block_effect(sides[0], sides[1], p) for p in PERCENTILES])
+def made(cell: Cell, rng: np.random.Generator, blocks: int, ratio: float, turns: bool) -> list[Blocks]:
+    """Return blocks by each of `PERCENTILES`: both sides in windows, in random order within each round; without
+    turns in one trial of 5 s each."""
+    rounds, seconds, pause_s = (ROUNDS, WINDOW_S, PAUSE_S) if turns else (1, TRIAL_S, 0.5)
+    slow = speeds(rng, blocks, 2 * rounds * (seconds + pause_s) + 1)
+    place = 2 * np.arange(rounds)[:, None] + np.argsort(rng.random((blocks, rounds, 2)), axis=2)
+    begin = (seconds + pause_s) * place.reshape(blocks, -1).astype(float)
+    _, took = responses(cell, rng, slow, begin, seconds, np.tile([1.0, ratio], rounds))
+    ranked = ([ranked_values(one[~np.isnan(one)]) for one in block] for block in took)
+    found = [[block_effect(block[::2], block[1::2], p) for p in PERCENTILES] for block in ranked]
     return [
         Blocks(*(np.array([getattr(one[at], name) for one in found]) for name in Blocks._fields))
         for at in range(len(PERCENTILES))
     ]
 
 
-def in_trials(cell: Cell, rng: np.random.Generator, blocks: int, ratio: float) -> list[Blocks]:
-    """Return the same with two trials of 5 s in random order."""
-    slow = speeds(rng, blocks, 2 * TRIAL_S + 2)
-    begin = (TRIAL_S + 0.5) * np.argsort(rng.random((blocks, 2)), axis=1).astype(float)
-    _, made = responses(cell, rng, slow, begin, TRIAL_S, np.array([1.0, ratio]))
-    found = []
-    for block in made:
-        sides = [ranked_values(one[~np.isnan(one)]) for one in block]
-        found.append([block_effect(sides[:1], sides[1:], p).pooled for p in PERCENTILES])
-    return [Blocks(y, np.zeros_like(y), y) for y in np.array(found).T]
-
-
 def simulated(cell: Cell, gates: int, turns: bool) -> list[dict[float, Blocks]]:
     """Return blocks by percentile and planted ratio, [gate, block], as if all starts were equal."""
     found: list[dict[float, Blocks]] = [{} for _ in PERCENTILES]
-    make, chunk = in_turns if turns else in_trials, 10
+    chunk = 10
     for ratio in RATIOS:
         rng = np.random.default_rng([SEED, turns, *map(ord, repr(cell))])
-        parts = [make(cell, rng, chunk * MOST, ratio) for _ in range(ceil(gates / chunk))]
-        for at, by_ratio in enumerate(found):
-            whole = Blocks(
-                *(np.concatenate(columns) for columns in zip(*(one[at] for one in parts), strict=True))
+        parts = [made(cell, rng, chunk * MOST, ratio, turns) for _ in range(ceil(gates / chunk))]
+        for by_ratio, same in zip(found, zip(*parts, strict=True), strict=True):
+            by_ratio[ratio] = Blocks(
+                *(np.concatenate(one).reshape(-1, MOST) for one in zip(*same, strict=True))
             )
-            by_ratio[ratio] = Blocks(*(one.reshape(-1, MOST) for one in whole))
     return found
 
 
