@@ -31,7 +31,7 @@ class OtherEngine(Svload):
     ours = False
 
     def __init__(self, commit: str, module: Path) -> None:
-        self.name = f"svload {commit[:9]}"
+        super().__init__(f"svload {commit[:9]}")
         self._module = module
 
     def command(self, job: Job) -> list[str]:

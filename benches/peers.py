@@ -242,25 +242,34 @@ PEERS = (
 
 
 class Svload(Tool):
-    """svload's engine as a generator calls it (`svload._native.run_share`), full recording, certificates verified."""
+    """svload's engine as a generator calls it (`svload._native.run_share`), full recording, certificates verified.
+
+    A variant takes part at a rate only, and is shown beside the judged one: with `think` 64 users who pause make
+    the rate, instead of evenly spaced arrivals; with `quantum_ns` even due times begin in bursts, as by h2load
+    and fortio."""
 
     name, get = "svload", "make setup"
     can_pace = True
     can_http2 = True
     ours = True
 
+    def __init__(self, name: str = name, think: bool = False, quantum_ns: int = 0) -> None:
+        self.name, self.think, self.quantum_ns = name, think, quantum_ns
+        self.is_variant = think or quantum_ns > 0
+
     def program(self) -> str | None:
         return sys.executable
+
+    def can(self, job: Job) -> bool:
+        """Return whether it can do the job; a variant only at a rate."""
+        return super().can(job) and (not self.is_variant or job.rate_rps is not None)
 
     def command(self, job: Job) -> list[str]:
         """The share is made by svload's own code from the model's types."""
         spec = job.folder / "share.json"
-        spec.write_text(json.dumps(self.share(job)), encoding="utf-8")
+        job = replace(job, quantum_ns=self.quantum_ns or job.quantum_ns)
+        spec.write_text(json.dumps(share_of(job, self.think)), encoding="utf-8")
         return [sys.executable, "-m", "benches.share", str(spec), str(job.folder / "share.tables")]
-
-    def share(self, job: Job) -> dict[str, Any]:
-        """Return the engine's input."""
-        return share_of(job)
 
     def environment(self) -> dict[str, str]:
         """Return where `benches` is found."""
@@ -284,30 +293,6 @@ class Svload(Tool):
             note=f"{spun_us:.2f} µs of it spun" if spun_us >= 0.01 else "",
             summary=summary,
         )
-
-
-class SvloadThinking(Svload):
-    """The engine at a rate by think time: 64 users who pause, instead of evenly spaced arrivals. Shown beside
-    the judged one, like every variant."""
-
-    name = "svload think"
-
-    def can(self, job: Job) -> bool:
-        """Return whether a rate is requested."""
-        return job.rate_rps is not None
-
-    def share(self, job: Job) -> dict[str, Any]:
-        return share_of(job, think=True)
-
-
-class SvloadQuantum(SvloadThinking):
-    """The engine at a rate with `pacing_quantum: 1ms`: even due times, in bursts as by h2load and fortio."""
-
-    name = "svload quantum"
-    QUANTUM_NS = 1_000_000
-
-    def share(self, job: Job) -> dict[str, Any]:
-        return share_of(replace(job, quantum_ns=self.QUANTUM_NS))
 
 
 class SvloadCommand(Tool):
@@ -366,6 +351,10 @@ class Floor(Tool):
         found = _json(out)
         requests, slack = found["requests"], _under_way(job.connections, job, found["requests"])
         return Numbers(requests, found["bad"], found["body_bytes"] / max(requests, 1), slack)
+
+
+THINKING = Svload("svload think", think=True)
+QUANTUM = Svload("svload quantum", quantum_ns=1_000_000)
 
 
 def share_of(job: Job, think: bool = False) -> dict[str, Any]:

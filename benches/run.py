@@ -24,7 +24,7 @@ from benches import specials, works
 from benches.against import Comparison, OtherEngine, other_engine
 from benches.harness import KEPT, arguments
 from benches.measure import CLIENT_CORE, SERVER_CORE, Failed, adopt_orphans, build, busy_share
-from benches.peers import PEERS, Floor, Svload, SvloadCommand, SvloadQuantum, SvloadThinking, Tool
+from benches.peers import PEERS, QUANTUM, THINKING, Floor, Svload, SvloadCommand, Tool
 from benches.report import Result, plain, table
 from benches.servers import fast_server, nginx, nginx_program
 from benches.specials import SPECIALS
@@ -137,20 +137,14 @@ def _measure(result: Result, chosen: Sequence[str], folder: Path) -> None:
             programs[source] = build(Path(__file__).with_name(f"{source}.c"), folder)
         except Failed as why:
             result.troubles.append(f"{source}: {why}")
-    all_tools: list[Tool] = [
-        Svload(),
-        SvloadThinking(),
-        SvloadQuantum(),
-        SvloadCommand(),
-        *PEERS,
-        Floor(programs.get("floor")),
-    ]
+    ours: list[Tool] = [Svload(), THINKING, QUANTUM, SvloadCommand()]
+    all_tools = [*ours, *PEERS, Floor(programs.get("floor"))]
     tools = [tool for tool in all_tools if tool.program()]
     result.missing = {tool.name: tool.get for tool in all_tools if not tool.program()}
     for name, get in result.missing.items():
         _say(f"{name} is not here and is left out ({get})")
     pads, result.request_bytes = works.pads_for(tools, folder)
-    for variant in (SvloadThinking, SvloadQuantum):
+    for variant in (THINKING, QUANTUM):
         pads[variant.name] = pads.get(Svload.name, "")
     if _sizes_differ(result.request_bytes):
         result.troubles.append("svload's request is more than 10 % from a peer's: the works are not the same")

@@ -23,12 +23,12 @@ import numpy as np
 from benches.figures import Pacing, Run, Slope, interval, pacing, paired_ratio, slope
 from benches.measure import CLIENT_CORE, SERVER_CORE, Failed, noted, pinned, run
 from benches.peers import (
+    QUANTUM,
     SAMPLES_INTERVAL_NS,
+    THINKING,
     Job,
     Svload,
     SvloadCommand,
-    SvloadQuantum,
-    SvloadThinking,
     Tool,
     share_of_group,
 )
@@ -62,9 +62,10 @@ def measure_pacing(bench: Bench) -> Special:
     with truth(bench.folder) as (server, admin_port):
         asked = ("http", server.http_port, "/v1/a/c/o", 1024, CONNECTIONS, seconds)
         job = Job(*asked, rate_rps=rate_rps, folder=bench.folder)
-        others = (SvloadCommand, SvloadThinking)
         plan: list[Tool | None] = [None]
-        plan += [tool for tool in bench.tools if tool.can(job) and not isinstance(tool, others)]
+        plan += [
+            tool for tool in bench.tools if tool.can(job) and (not tool.ours or tool.name == Svload.name)
+        ]
         for number in range(min(bench.effort.rounds, MOST_ROUNDS)):
             bench.order.shuffle(plan)
             for tool in plan:
@@ -251,7 +252,7 @@ def measure_crowd(bench: Bench) -> Special:
                 many_bytes, long = _crowd(bench, server, replace(job, seconds=long_s))
                 found["memory"].append((many_bytes - few_bytes) / (MANY - FEW) / 1024)
                 found["ours"].append(slope(short, long).process_us)
-                grid = replace(job, quantum_ns=SvloadQuantum.QUANTUM_NS)
+                grid = replace(job, quantum_ns=QUANTUM.quantum_ns)
                 ends = (_crowd(bench, server, replace(grid, seconds=span))[1] for span in (short_s, long_s))
                 found["quantum"].append(slope(*ends).process_us)
                 woke = (_woke_ns(bench, CROWD_RPS, span)[1] for span in (short_s, long_s))
@@ -283,7 +284,7 @@ def measure_crowd(bench: Bench) -> Special:
 
 def _crowd(bench: Bench, server: Server, job: Job) -> tuple[int, Run]:
     """Return resident bytes and cost of one run of users who think."""
-    made, _, told = bench.counted(SvloadThinking(), job, server)
+    made, _, told = bench.counted(THINKING, job, server)
     least = RAMP_SLACK * CROWD_RPS * (job.seconds - 1)
     if told.requests < least or abs(told.requests - made.requests) > 0.005 * made.requests:
         raise Failed(

@@ -12,7 +12,7 @@ from typing import Any
 
 from benches.figures import Ratio, Run, Slope, best_of, paired_ratio, slope
 from benches.measure import Cost, Failed, noted, run
-from benches.peers import Job, Numbers, Svload, SvloadThinking, Tool
+from benches.peers import Job, Numbers, Svload, Tool
 from benches.servers import Server, recorded
 
 CONNECTIONS = 64
@@ -136,7 +136,7 @@ def pads_for(tools: Sequence[Tool], folder: Path) -> tuple[dict[str, str], dict[
     Each tool sends one request to a recording server; a tool that sends none gets no pad.
     """
     bare: dict[str, int] = {}
-    probed = [tool for tool in tools if not isinstance(tool, SvloadThinking)]
+    probed = [tool for tool in tools if not (isinstance(tool, Svload) and tool.is_variant)]
     for tool in probed:
         size = _request_bytes(tool, "", folder)
         if size:
