@@ -21,7 +21,7 @@ from types import FrameType
 from typing import Any
 
 from benches import specials, works
-from benches.against import Comparison, OtherEngine, other_engine
+from benches.against import Comparison, other_engine
 from benches.harness import KEPT, arguments
 from benches.measure import CLIENT_CORE, SERVER_CORE, Failed, adopt_orphans, build, busy_share
 from benches.peers import PEERS, QUANTUM, THINKING, Floor, Svload, SvloadCommand, Tool
@@ -76,23 +76,17 @@ def against(commit: str, effort: str, only: Sequence[str] | None = None, seed: i
         return NOTHING
     chosen = [work for work in WORKS if work.key in (only or [work.key])]
     with _alone() as folder:
-        found = Comparison(commit)
+        found = Comparison(other.name.removeprefix("svload "))
+        result = Result("", 0, {}, {}, outcomes=found.outcomes, troubles=found.troubles)
         order = random.Random(int(time.time()) if seed is None else seed)
+        run = Bench([Svload(), other], {}, folder, EFFORTS[effort], order, _say, {})
         try:
-            _compare(
-                found, other, chosen, Bench([Svload(), other], {}, folder, EFFORTS[effort], order, _say, {})
-            )
+            fast = build(Path(__file__).with_name("fast_server.c"), folder)
+            _traffic(run, chosen, fast, result, lambda: None)
         except KeyboardInterrupt:
             return INTERRUPTED
     print(found.table())
     return NOTHING if not found.outcomes else 0 if found.passed else MISSED
-
-
-def _compare(found: Comparison, other: OtherEngine, chosen: Sequence[works.Work], run: Bench) -> None:
-    found.commit = other.name.removeprefix("svload ")
-    fast = build(Path(__file__).with_name("fast_server.c"), run.folder)
-    result = Result("", 0, {}, {}, outcomes=found.outcomes, troubles=found.troubles)
-    _traffic(run, chosen, fast, result, lambda: None)
 
 
 @contextlib.contextmanager
