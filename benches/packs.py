@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from benches.harness import page, publish
+from benches.harness import arguments, page, publish
 from svload.api.runs import find_run, judged
 from svload.model.results import Findings
 from svload.report.wording.claimed import Claimed, claimed
@@ -64,6 +64,7 @@ def name(path: Path) -> str:
 
 
 def main() -> int:
+    arguments(__doc__)
     found = [(path, judged(find_run(str(path)))) for path in packs()]
     found = [(path, findings) for path, findings in found if findings.claims]
     claims = [one for _, findings in found for one in claimed(findings)]
