@@ -66,10 +66,10 @@ factors:
   build: {{main: {{seconds: {main}}}, candidate: {{seconds: {candidate}}}}}
 traffic:
   people: {{executor: constant-arrival-rate, rate: {rate}/s, max_vus: {slots}, request: GET http://api/}}
-measure: {{duration: 5s, replicates: 6, order: turns}}
+measure: {{duration: 5s, replicates: {blocks}, order: {order}}}
 compare:
-  - {{factor: build, baseline: main, metric: response.p50, fail_if: worse by more than 5 %}}
-  - {{factor: build, baseline: main, metric: response.p95, fail_if: worse by more than 5 %}}
+  - {{factor: build, baseline: main, metric: response.p50{gate}}}
+  - {{factor: build, baseline: main, metric: response.p95{gate}}}
 """
 POOLS = """\
 name: pools
@@ -144,12 +144,12 @@ class Question:
     bound_s: float = BOUND_S
 
 
-def builds(name: str, kind: str, ratio: float) -> str:
+def builds(name: str, kind: str, ratio: float, order: str, blocks: int, gate: str = "") -> str:
     """Return a study of two builds, the second slower by `ratio`."""
     server = KINDS[kind]
     return BUILDS.format(
         name=name, python=sys.executable, kind=kind, main=server.seconds, candidate=f"{server.seconds * ratio:.6g}",
-        rate=server.rate_per_s, slots=server.slots,
+        rate=server.rate_per_s, slots=server.slots, order=order, blocks=blocks, gate=gate,
     )  # fmt: skip
 
 
@@ -212,7 +212,7 @@ def _of_builds() -> Iterator[Question]:
             ("margin", AT_THE_MARGIN, _gates(["fail", "open"], "pass"), at_margin),
         ):
             name = f"{kind}-{what}"
-            study = builds(name, kind, ratio)
+            study = builds(name, kind, ratio, "turns", 6, ", fail_if: worse by more than 5 %")
             options = ("--for", f"{GATE_S - 30:.0f}s")
             yield Question(name, "run", options, study, answered, goals, GATE_S)
 

@@ -1,10 +1,16 @@
-"""Sides that take turns compared with successive trials, simulated on a machine with two hidden speeds.
+"""Sides that take turns compared with successive trials: on blocks measured on a machine with two hidden
+speeds, and simulated.
 
-    python -m benches.turns              # some 4 minutes on one core; writes benches/turns.md
-    python -m benches.turns --tenth      # a tenth of the gates; nothing is written
-    python -m benches.turns --endings    # when a gate may end because it fails, a minute; nothing is written
+    python -m benches.turns                       # simulates, some 4 minutes on one core; writes benches/turns.md
+    python -m benches.turns --tenth               # a tenth of the gates; nothing is written
+    python -m benches.turns --real --minutes 40   # runs of svload by both orders; writes benches/turns_real.md
+    python -m benches.turns --endings             # when a gate may end because it fails, a minute; nothing is written
 
-All judging is done by the product's own functions (`svload.analysis.claims`).
+`--real` makes runs of --blocks starts (16) of the planted servers of benches/planted.py, by turns and by
+trials of 5 s one after the other, beside 0 to 50 % strangers: an hour and a half in total, kept under
+build/bench/turns like those of benches/shared.py. It judges the existing runs: how a block scatters by each
+estimator, and how gates would end on sets of these blocks. All judging is done by the product's own functions
+(`svload.analysis.claims`). Exit 3: there is more to run.
 """
 
 from __future__ import annotations
@@ -14,13 +20,16 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 from math import ceil, exp, log, sqrt
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from benches.harness import arguments, markdown, page, publish
+from benches.harness import KEPT, MORE_TO_RUN, Clock, arguments, markdown, page, publish
+from benches.shared import SLOWER, Question, builds, make, runs_in
 from svload.analysis import limits
 from svload.analysis.claims.statistic import Effect, apart, effect_of, half_width, p_of, p_of_distance
 from svload.analysis.claims.turned import growth_in_turn, rises
@@ -31,9 +40,12 @@ from svload.analysis.claims.turns import (
     block_weights,
     by_turn,
     measured,
+    median_of,
 )
 from svload.analysis.quantiles import ranked_values
 from svload.analysis.turn_plan import turn_plan
+from svload.api.runs import judged as judged_run
+from svload.model.results import Findings
 from svload.run.warming import typical_p99_ns
 
 Floats = NDArray[np.float64]
@@ -92,6 +104,123 @@ def judged(blocks: Blocks) -> Judged:
     effect, error, pooled = (one[..., None, :] for one in blocks)
     unit = np.arange(effect.shape[-1])
     return Judged(effect_of(effect, unit, block_weights(effect, error)), effect_of(pooled, unit))
+
+
+# Measured blocks
+
+CELLS = (
+    *(("burn", 1.0, level) for level in (0, 20, 35, 50)),
+    ("burn", SLOWER, 35),
+    ("burn", SLOWER, 50),
+    ("sleep", SLOWER, 35),
+)
+"""Kind of server, planted ratio, percent of strangers."""
+ORDERS = {"turns": "turns", "trials": "randomised-blocks"}
+"""The name in the tables → the name in a study."""
+SIZES = (6, 12, 16)
+"""Numbers of blocks of a drawn gate."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """One start of both servers: log ratios of the candidate over main by round and percentile, and the
+    shares of strangers that svload read. Trials have one round."""
+
+    kind: str
+    ratio: float
+    level: int
+    order: str
+    rounds: Floats
+    strangers: tuple[float, ...] = ()
+
+
+def measure(keep: Path, blocks: int, clock: Clock) -> list[Block]:
+    """Make the missing runs; return the blocks of all runs."""
+    found: list[Block] = []
+    for (kind, ratio, level), (order, word) in product(CELLS, ORDERS.items()):
+        name = f"{kind}-{round(100 * ratio)}-{order}"
+        place = keep / f"{blocks}" / f"{level}" / name
+        if not (place / "ended.json").exists() and clock.left_s > 0:
+            study = builds(name, kind, ratio, word, blocks)
+            make(Question(name, "run", (), study, lambda _: {}, {}), level, place)
+        if (place / "ended.json").exists():
+            found += blocks_of(judged_run(runs_in(place)[0]), kind, ratio, level, order)
+    return found
+
+
+def blocks_of(findings: Findings, kind: str, ratio: float, level: int, order: str) -> Iterator[Block]:
+    """Return the blocks of one run's claims of p50 and p95."""
+    middle, high = ({one.block: one for one in claim.evidence} for claim in findings.claims)
+    for number in sorted(middle.keys() & high.keys()):
+        pairs = (middle[number], high[number])
+        read = [one.strangers for one in pairs[0].rounds or pairs[:1] if one.strangers is not None]
+        logs = [[one.log_ratio for one in pairs]]
+        if order == "turns":
+            both = zip(*(one.rounds for one in pairs), strict=True)
+            logs = [
+                [log(one.treatment / one.baseline) for one in several if one.treatment and one.baseline]
+                for several in both
+            ]
+        yield Block(kind, ratio, level, order, np.array([one for one in logs if len(one) == 2]), tuple(read))
+
+
+def estimators(blocks: Sequence[Block]) -> str:
+    """Return the ratio and the scatter of a block by each estimator, in %."""
+    columns = ["server, planted ratio", "strangers", "read (median)", "order", "blocks"]
+    columns += [f"{p}: {what}" for p in ("p50", "p95") for what in ("mean of rounds", "median", "weighted")]
+    lines = []
+    for (kind, ratio, level, order), some in _grouped(blocks):
+        read = [share for one in some for share in one.strangers]
+        cells = [f"{100 * float(np.median(read)):.0f} %" if read else "–", order, len(some)]
+        for at in range(len(PERCENTILES)):
+            rounds = [one.rounds[:, at] for one in some]
+            for estimate in (np.mean, np.median):
+                y = np.array([estimate(one) for one in rounds])
+                cells.append(f"{exp(y.mean()):.3f} ± {100 * y.std(ddof=1):.1f}")
+            found = judged(_of_rounds(rounds)).effect
+            weighted = f"{exp(float(found.mean)):.3f} ± {100 * float(found.se) * sqrt(len(some)):.1f}"
+            cells.append("–" if order == "trials" else weighted)
+        lines.append([f"{kind}, {ratio}", f"{level} %", *cells])
+    return markdown("|".join(columns), lines)
+
+
+def drawn_gates(blocks: Sequence[Block], draws: int = 1000) -> str:
+    """Return how gates would end on sets drawn from these blocks, with the sides of equal builds exchanged at
+    random: intervals that exclude the truth / passes / fails in %, and the median half width."""
+    columns = ["server, planted ratio", "strangers", "order"]
+    columns += [f"{p}: {size} blocks" for p in ("p50", "p95") for size in SIZES]
+    lines = []
+    for (kind, ratio, level, order), some in _grouped(blocks):
+        cells = []
+        for at, size in product(range(len(PERCENTILES)), SIZES):
+            if size > len(some):
+                cells.append("–")
+                continue
+            all_ = _of_rounds([one.rounds[:, at] for one in some])
+            rng = np.random.default_rng(9)
+            drawn = np.array([rng.choice(len(some), size, replace=False) for _ in range(draws)])
+            flip = rng.choice([-1, 1], drawn.shape) if ratio == 1 else np.ones(drawn.shape)
+            one = judged(Blocks(all_.effect[drawn] * flip, all_.error[drawn], all_.pooled[drawn] * flip))
+            named, passed, failed = (
+                100 * float(np.mean(which))
+                for which in (~one.holds(0.0), one.effect.mean + one.half <= MARGIN, one.fails())
+            )
+            cells.append(f"{named:.0f} / {passed:.0f} / {failed:.0f}, ± {100 * np.median(one.half):.1f}")
+        lines.append([f"{kind}, {ratio}", f"{level} %", order, *cells])
+    return markdown("|".join(columns), lines)
+
+
+def _grouped(blocks: Sequence[Block]) -> list[tuple[tuple[str, float, int, str], list[Block]]]:
+    groups: dict[tuple[str, float, int, str], list[Block]] = defaultdict(list)
+    for one in blocks:
+        groups[one.kind, one.ratio, one.level, one.order].append(one)
+    return sorted((of, some) for of, some in groups.items() if len(some) > 1)
+
+
+def _of_rounds(rounds: Sequence[Floats]) -> Blocks:
+    """Only the percentiles of each turn are kept, so the mean over rounds replaces the pooled ratio."""
+    effect, error = (np.array(column) for column in zip(*map(median_of, rounds), strict=True))
+    return Blocks(effect, error, np.array([one.mean() for one in rounds]))
 
 
 # Simulated blocks
@@ -307,7 +436,7 @@ def table(rows: Sequence[tuple[str, Shares]]) -> str:
         percent = [f"{100 * value:.0f}" for value in one._replace(blocks=one.blocks / 100)]
         percent[one._fields.index("blocks")] = f"{one.blocks:.1f}"
         lines.append([name, *percent])
-    return markdown(columns, lines)
+    return markdown("|".join(columns), lines)
 
 
 def simulate(gates: int) -> str:
@@ -401,9 +530,41 @@ def queues(runs: int) -> str:
     return QUEUES_HEAD.format(runs=runs) + markdown("capacity used|planted|turns|always|rising", rows)
 
 
+REAL_HEAD = """# Turns measured
+
+`python -m benches.turns --real --blocks {blocks}`: real servers (benches/planted.py), one start of both per block.
+Estimators: the ratio candidate ÷ main, and the scatter (standard deviation) of a block in %. “Weighted” is the product's estimator (random effects).
+The share of other programs is the one that svload measured.
+
+"""
+GATES_HEAD = """
+Gates “worse by more than 5 %” on random sets of these blocks, in %: intervals that exclude “no change” / gates that pass / gates that fail, and
+the median half width.
+
+"""
+
+
 def main(given: Sequence[str] | None = None) -> int:
-    """Print the tables; those of all gates are also written."""
-    asked = arguments(__doc__, given, tenth=False, endings=False)
+    """Simulate, or make and judge real blocks."""
+    asked = arguments(
+        __doc__,
+        given,
+        tenth=False,
+        endings=False,
+        real=False,
+        blocks=max(SIZES),
+        minutes=float,
+        keep=KEPT / "turns",
+    )
+    if asked.real:
+        blocks = measure(asked.keep, asked.blocks, Clock(asked.minutes))
+        text = REAL_HEAD.format(blocks=asked.blocks) + estimators(blocks) + GATES_HEAD + drawn_gates(blocks)
+        if len(_grouped(blocks)) < len(CELLS) * len(ORDERS):
+            print(text, end="")
+            print("there is more to run: call it again", file=sys.stderr)
+            return MORE_TO_RUN
+        publish(page(__file__).with_name("turns_real.md"), text)
+        return 0
     if asked.endings:
         print(endings(), end="")
         return 0
