@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
-from math import inf, isclose, nan
+from math import isclose, nan
 from xml.etree import ElementTree
 
 import numpy as np
@@ -17,7 +17,6 @@ from svload.report.charts.drawing import (
     Drawing,
     Scale,
     apart,
-    around,
     broken,
     linear_ticks,
     log_ticks,
@@ -25,7 +24,7 @@ from svload.report.charts.drawing import (
     tail_position,
     tick_texts,
 )
-from svload.report.charts.rows import strip_axis, strip_scale
+from svload.report.charts.rows import box_of, strip_axis, strip_scale
 from svload.report.charts.tail import TailLine, TailMark, tail_chart
 from svload.report.charts.timeline import Line, Panel, median_series, timeline
 from svload.report.data.digest import Curve, Series, merged_curve
@@ -67,11 +66,6 @@ def test_names_that_have_room_stay_where_they_are() -> None:
     assert apart([5.0, 5.0], 1.0, 0.0, 10.0) == [4.5, 5.5]
     assert apart([10.0, 10.0], 1.0, 0.0, 10.0) == [9.0, 10.0]
     assert apart([], 1.0, 0.0, 10.0) == []
-
-
-def test_a_scale_around_nothing_is_none() -> None:
-    assert around([], False, 0, 1) is None
-    assert around([nan, inf, 0.0], True, 0, 1) is None
 
 
 def test_ticks_are_told_with_units() -> None:
@@ -170,14 +164,6 @@ def test_texts_in_drawings_are_escaped() -> None:
     assert "\u202e" not in text
 
 
-def test_the_median_over_replicates_leaves_out_what_is_missing() -> None:
-    at = np.array([0.0, 1.0, 2.0])
-    lines = [Series(at, np.array(values)) for values in ([1.0, nan, nan], [3.0, 5.0, nan], [2.0, 7.0, nan])]
-    found = median_series(lines).values
-    assert found[:2].tolist() == [2.0, 6.0]
-    assert np.isnan(found[2])
-
-
 def test_the_median_over_replicates_is_numpys_own() -> None:
     rng = np.random.default_rng(7)
     for replicates in range(2, 8):
@@ -201,3 +187,13 @@ def test_panels_without_numbers_are_left_out() -> None:
     assert 'class="ramp"' in drawn
     assert 'class="cut"' in drawn
     assert timeline([empty], 1.0, (0.1, 1.0), (0.2, 1.0), "nothing") == ""
+
+
+def test_what_lies_beyond_the_fences_is_outside() -> None:
+    box = box_of(np.array([1.0, 2, 3, 4, 5, 6, 7, 8, 9, 100]))
+    assert (box.p25, box.p50, box.p75) == pytest.approx((3.25, 5.5, 7.75))
+    assert (box.low, box.high, box.outside) == (1.0, 9.0, (100.0,))
+
+
+def test_alike_values_have_none_outside() -> None:
+    assert box_of(np.full(9, 2.0)) == (2.0, 2.0, 2.0, 2.0, 2.0, ())

@@ -13,11 +13,11 @@ from svload import api, study
 from svload.model.results import Claim, Estimate, Findings, Gate
 from svload.report.data.gather import gather
 from svload.report.page.view import render_page
-from svload.report.wording.answer import MOST_SENTENCES, answer, faster_sentence, in_words, nothing_line
+from svload.report.wording.answer import answer, faster_sentence, in_words, nothing_line
 from svload.report.wording.claimed import LONGEST_WORDS, MARKS, claimed, details
 from svload.report.wording.doubts import doubts, summary
 from svload.report.wording.ending import quieter_line
-from svload.report.wording.spelling import cause, change_interval, change_words, metric_words
+from svload.report.wording.spelling import change_interval, change_words, metric_words
 from svload.report.wording.traffic import describe_run
 
 Reporter = Callable[[str], Any]
@@ -140,23 +140,6 @@ def test_a_failed_gate_says_why_and_its_limit(findings: Findings, text: str, why
     assert (one.failure, one.sign) == ("", "●")
 
 
-def test_a_failed_gate_is_red_and_first(reported: Reporter, findings: Findings) -> None:
-    def article(outcome: Any) -> str:
-        gate = Gate(text="worse by more than 5 %", outcome=outcome, why="response.p50 rises by 93 to 116 %")
-        claims = (*findings.claims[1:], evolve(findings.claims[0], gate=gate))
-        page, _ = render_page(gather(reported("plain").run, evolve(findings, claims=claims)))
-        return page[page.index('<article class="says') :].split("</article>")[0]
-
-    red = article("fail")
-    assert 'class="says gate-failed"' in red
-    assert "GATE FAILED: response.p50 rises by 93 to 116 %, limit 5 %." in red
-    assert "reach decided failed" in red and "point decided failed" in red
-    assert "tag decided" not in red
-    green = article("pass")
-    assert 'class="says decided"' in green
-    assert "failed" not in green.replace("gate passed", "")
-
-
 def test_the_page_folds_it_all_under_the_sentence(reported: Reporter, findings: Findings) -> None:
     page, _ = render_page(gather(reported("plain").run, findings))
     answer = page[page.index('id="answer"') : page.index('id="matrix"')]
@@ -219,15 +202,6 @@ def test_a_metric_is_named_in_words(key: str, words: str) -> None:
     assert metric_words(key) == words
 
 
-def test_every_comparison_is_told_and_findings_in_words_are_not_repeated(reported: Reporter) -> None:
-    findings = reported("plain").findings
-    found = answer(findings)
-    assert [one.claim for one in found.claims] == list(findings.claims)
-    assert len(found.first) + len(found.sentences) <= MOST_SENTENCES
-    said = {one.text for one in (*found.first, *found.sentences)}
-    assert not said & {claim.sentence for claim in findings.claims}
-
-
 @pytest.mark.parametrize(("factor", "told"), [(4.0, True), (1.2, False)])
 def test_differing_cases_are_told_behind_the_effect(reported: Reporter, factor: float, told: bool) -> None:
     findings = reported("plain").findings
@@ -244,23 +218,6 @@ def test_differing_cases_are_told_behind_the_effect(reported: Reporter, factor: 
         f"({fourth.case} against {third.case})"
     )
     assert (behind.get("matched cases") == words) is told
-
-
-def test_what_failed_stands_before_the_comparisons(reported: Reporter) -> None:
-    found = answer(reported("mixed").findings)
-    texts = [one.text for one in found.first]
-    criterion = next(
-        at for at, text in enumerate(texts) if text.startswith("probe.success_rate ≥ 99 %: failed in TC2")
-    )
-    assert criterion > 0, "the requests that failed stand before it"
-    assert all("requests failed in TC2" in text for text in texts[:criterion])
-    assert {one.mark for one in found.first[: criterion + 1]} == {"✗"}
-
-
-def test_without_valid_evidence_there_is_no_sentence(reported: Reporter) -> None:
-    found = answer(reported("refused").findings)
-    assert found.sentences == found.claims == ()
-    assert found.nothing is not None
 
 
 GRADES: dict[str, Any] = {
@@ -298,28 +255,6 @@ def test_the_most_frequent_reason_stands_first(reported: Reporter) -> None:
     numbers = [len(one.trials) for one in doubts(found) if one.grade == "REFUSED"]
     assert numbers == sorted(numbers, reverse=True)
     assert numbers
-
-
-def test_doubts_stand_after_the_answer(reported: Reporter) -> None:
-    found = answer(doubted(reported("plain").findings, GRADES))
-    assert found.claims
-    assert found.caveats[0].text.startswith("Not usable: p99 in 3 of 18 trials")
-    assert any(reason.startswith("✗ the machine stalled") for reason in found.caveats[0].reasons)
-
-
-def test_the_load_that_was_made_stands_under_the_question(reported: Reporter) -> None:
-    for name in ("plain", "one"):
-        found = reported(name)
-        assert found.findings.load["probe"].startswith("closed loop: 10 VUs")
-        assert '<p class="load-line">This run' in found.page
-        assert "10 VUs" in found.page.partition('id="matrix"')[0]
-
-
-@pytest.mark.parametrize("name", ["plain", "mixed", "refused"])
-def test_a_run_s_own_doubts_are_told_on_its_page(reported: Reporter, name: str) -> None:
-    found = reported(name)
-    for one in doubts(found.findings)[:3]:
-        assert cause(one.check) in found.page
 
 
 def disturbed(findings: Findings, *checks: str, outcome: str = "open") -> Findings:

@@ -15,7 +15,7 @@ from tests.report.conftest import Shown
 
 from svload import api
 from svload.api import Choices
-from svload.model.visible import PlainStream, visible, visible_json
+from svload.model.visible import PlainStream, visible_json
 from svload.report.terminal.console import PlainConsole
 from svload.report.terminal.tables import show_plan, show_rows
 
@@ -75,10 +75,6 @@ def test_json_keeps_its_meaning() -> None:
     assert not _OBEYED.search(text)
     assert json.loads(text) == {HOSTILE: [HOSTILE, "é", "\ud800"]}
     assert "é" in text
-
-
-def test_plain_text_stays_as_it_is() -> None:
-    assert visible("a line\twith é, 漢字 and 🚀\n") == "a line\twith é, 漢字 and 🚀\n"
 
 
 LIKE_MARKUP = ("[/b]", "[a-z]+", "[bold]", ":smile:", "[link=http://x]y", "\\[x]")

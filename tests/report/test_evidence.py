@@ -127,12 +127,6 @@ def test_where_there_are_not_both_levels_it_says_why() -> None:
     assert "no N*" in str(at_limit(think, evidence(4, 8)))
 
 
-def test_a_level_without_evidence_is_none_of_the_two() -> None:
-    found = at_limit(curve(7.0, 1, 4, 8, 9), evidence(1, 4, 9))
-    assert isinstance(found, AtLimit)
-    assert (found.at.at, found.half.at) == (9, 4)
-
-
 def test_what_gave_way_first_limits_a_case_and_the_machines_own_is_passed_over() -> None:
     both = CaseEvidence(
         limits=(
@@ -185,22 +179,3 @@ def test_a_machines_disk_is_one_limit_whoever_reads_it() -> None:
     assert [use.what for use in found.uses] == ["disk read rate of vm"]
     told = limiting(full)
     assert (told.what, told.others) == ("the disk read rate of vm was full", ())
-
-
-def test_one_hot_core_of_two_is_named_where_their_mean_is_half() -> None:
-    """The paper's own slip: 40 % of the machine's CPU was taken for its limit, and one core of two was full."""
-    both = CaseEvidence(
-        limits=(
-            limit("cores", 0.5),
-            limit("busiest core", 0.99, "reached", first_s=1.0),
-            limit("core", 0.99, "reached", own=False, first_s=0.5),
-        )
-    )
-    told = limiting(both)
-    assert (told.resource, told.state, told.what) == ("cpu", "gave way", "the busiest core of web was full")
-    found = at_limit(curve(7.0, 4, 8), {"c4": both, "c8": both})
-    assert isinstance(found, AtLimit)
-    assert [(use.what, use.at, use.state) for use in found.uses if use.own] == [
-        ("busiest core of web", 0.99, "reached"),
-        ("cores of web", 0.5, "clear"),
-    ]

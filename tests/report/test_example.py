@@ -47,14 +47,3 @@ def test_the_factors_acted_by_the_servers_own_counters(findings: Findings) -> No
             assert name not in grades or grades[name].grade == "VALID", (trial.trial, grades[name].sentence)
         refusing = {check.check for check in trial.verdict.checks if check.grade == "REFUSED"}
         assert refusing <= NOISE, (trial.trial, refusing)
-
-
-def test_most_of_the_time_was_load(findings: Findings) -> None:
-    outside = 1 - findings.phases_s["load"] / findings.phases_s["total"]
-    assert outside <= 0.35
-
-
-def test_the_plan_says_how_long_it_takes(findings: Findings) -> None:
-    plan = api.plan("001-svload", api.Choices(profile="real"))
-    planned_share = plan["trials"] / findings.sealed_trials
-    assert plan["estimated_s"] == pytest.approx(findings.phases_s["total"] * planned_share, rel=0.25)

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 from svload.analysis.stacks import call_tree
 from svload.model.stacks import Stacks
-from svload.report.page.flames import WIDTH, boxes, flame_graph, named, not_measured, sampled_how
+from svload.report.page.flames import WIDTH, boxes, flame_graph, named, sampled_how
 
 FOLDED = {"server;main;answer;send_file;sendfile_[k]": 60, "server;main;answer": 20, "server;main;<script>": 19, "server;rare": 1}  # fmt: skip
 
@@ -29,15 +29,6 @@ def test_boxes_lie_on_their_callers_as_wide_as_their_share() -> None:
             if one.left - 1e-9 <= box.left and box.left + box.width <= one.left + one.width + 1e-9
         ]
         assert box.depth == 0 or len(inside) == 1
-
-
-def test_neighbours_do_not_overlap() -> None:
-    rows: dict[int, list[tuple[float, float]]] = {}
-    for box in boxes(call_tree(FOLDED), 0.0):
-        rows.setdefault(box.depth, []).append((box.left, box.left + box.width))
-    for spans in rows.values():
-        for (_, end), (begin, _) in zip(sorted(spans), sorted(spans)[1:], strict=False):
-            assert end <= begin + 1e-9
 
 
 def test_what_is_narrow_is_left_out() -> None:
@@ -64,10 +55,6 @@ def test_the_drawing_is_well_formed_names_function_and_share_and_nothing_in_a_na
     }
 
 
-def test_without_samples_nothing_is_drawn() -> None:
-    assert flame_graph(call_tree({}), "files") == ""
-
-
 def test_its_words_name_what_ran_and_what_was_under_way() -> None:
     told = named(stacks())
     assert told.startswith(
@@ -82,8 +69,3 @@ def test_how_it_was_sampled_and_what_that_cost_are_told() -> None:
     assert "perf itself took 50 ms of CPU" in told
     assert "Of the whole machine's samples 3 got lost" in told
     assert "perf itself" not in sampled_how(stacks(), "TC1.r1")
-
-
-def test_what_could_not_be_sampled_is_said_to_be_not_measured() -> None:
-    why = "The profile of files is not measured: perf is not on this machine. As root: apt-get install linux-perf."
-    assert not_measured(stacks(samples=0, folded={}, why=why)) == why

@@ -28,10 +28,6 @@ def test_a_cell_is_coloured_by_what_gave_way_and_only_then() -> None:
     assert [one.get("class") for one in root if one.tag.endswith("path")] == ["hatched"]
 
 
-def test_without_cells_nothing_is_drawn() -> None:
-    assert limit_grid([], ["1"], "users", "t") == ""
-
-
 def test_a_run_with_a_load_alone_has_a_table_and_no_chart(reported: Reporter) -> None:
     findings = reported("users").findings
     (curve,) = findings.curves

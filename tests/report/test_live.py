@@ -86,14 +86,6 @@ def test_who_holds_the_machine_is_named_while_it_is_waited_for() -> None:
     assert "waiting for this machine" not in shown()
 
 
-def test_the_time_left_is_told_by_the_events_own_clock() -> None:
-    view = ScreenView(Console(file=io.StringIO(), width=COLUMNS))
-    for event in events():
-        view.on_event(event)
-    first_began_s, now_s, done, left = 2, 10, 2, 78
-    assert view.left_s == pytest.approx((now_s - first_began_s) / done * left)
-
-
 @pytest.mark.parametrize(
     ("within_s", "words"),
     [

@@ -43,10 +43,6 @@ def test_the_page_draws_it_with_its_limits(reported: Reporter, curve: LoadCurve)
     assert all(sentence.split(" [")[0] in page for sentence in curve.sentences)
 
 
-def test_a_run_without_such_a_factor_has_no_section(reported: Reporter) -> None:
-    assert 'id="load"' not in reported("plain").page
-
-
 def test_what_is_not_bracketed_is_dashed_and_said(curve: LoadCurve) -> None:
     star = evolve(curve.limits[0], state="edge")
     outside = evolve(curve, limits=(star,))

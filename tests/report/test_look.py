@@ -61,10 +61,6 @@ def test_the_reader_picks_what_colours_the_matrix(opened: Callable[..., Any]) ->
     assert before != after
     assert all(text.endswith("/s") for text in after)
     assert page.text_content("#shade-note") == ""
-    page = opened("mixed")
-    page.select_option("#shade", label="probe: success rate (in 6 of 7 cases)")
-    assert page.text_content("#shade-name") == "probe: success rate"
-    assert "no number that counts in 1 of 7 cases" in page.text_content("#shade-note")
 
 
 def test_a_filtered_table_can_be_saved(opened: Callable[..., Any], reported: Reporter) -> None:
@@ -81,19 +77,6 @@ def test_a_filtered_table_can_be_saved(opened: Callable[..., Any], reported: Rep
     assert len(Path(started.value.path()).read_text(encoding="utf-8-sig").splitlines()) == 1
 
 
-def test_the_theme_can_be_switched(opened: Callable[..., Any]) -> None:
-    page = opened("plain", theme="light")
-    read = "getComputedStyle(document.body).backgroundColor"
-    before = page.evaluate(read)
-    page.click("#theme")
-    assert page.evaluate(read) != before
-
-
-def test_a_link_to_a_trial_opens_what_hides_it(opened: Callable[..., Any]) -> None:
-    page = opened("plain", anchor="#TC1.r2")
-    assert page.locator('[id="TC1.r2"]').is_visible()
-
-
 def test_it_can_be_read_without_script(
     needs: Callable[..., None], request: pytest.FixtureRequest, reported: Reporter
 ) -> None:
@@ -105,12 +88,6 @@ def test_it_can_be_read_without_script(
     assert not page.locator("#filters").is_visible()
     assert "Colour: " in page.inner_text("#matrix")
     context.close()
-
-
-def test_it_prints(opened: Callable[..., Any], tmp_path: Path) -> None:
-    page = opened("one")
-    page.pdf(path=str(tmp_path / "report.pdf"), format="A4")
-    assert (tmp_path / "report.pdf").stat().st_size > 10_000
 
 
 def test_printed_no_table_leaves_its_heading_behind(opened: Callable[..., Any]) -> None:

@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from io import StringIO
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -86,19 +85,3 @@ def test_large_series_move_beside_the_page(reported: Reporter, monkeypatch: pyte
     assert {"probe", "background", "backend", "cache", "machine"} == {row["of"] for row in rows}
     rate = [float(row["value"]) for row in rows if (row["of"], row["metric"]) == ("probe", "throughput")]
     assert max(rate) > 0
-
-
-@pytest.mark.look
-def test_a_thousand_trials_open_filter_and_are_linked_to(
-    visited: Callable[..., Any], thousand: Gathered, rendered: tuple[str, Any], tmp_path: Path
-) -> None:
-    file = tmp_path / "report.html"
-    file.write_text(rendered[0], encoding="utf-8")
-    page = visited(file)
-    cases = [case.case for case in thousand.findings.cases]
-    assert page.locator("#table tbody tr:visible").count() == len(cases)
-    page.select_option('select[data-i="0"]', index=1)
-    assert page.locator("article.case:visible").count() == len(cases) // 56
-    linked = visited(file, anchor=f"#{cases[-1]}")
-    assert linked.locator("article.case:visible").count() == 1
-    assert page.seen == linked.seen == []

@@ -60,11 +60,6 @@ def test_they_stand_in_report_and_workbook_as_text(run: RunDir) -> None:
     assert sheet["C4"].data_type == "s"
 
 
-def test_none_are_shown_where_there_are_none(run: RunDir) -> None:
-    _, files = api.report(run)
-    assert 'id="own"' not in files["report.html"].read_text(encoding="utf-8")
-
-
 def test_those_of_fewer_trials_are_told_as_old(run: RunDir) -> None:
     path = api.put_tables(run, [TABLE], "tables.py")
     own = OwnTables.read(path)
@@ -99,14 +94,6 @@ def test_a_wrong_file_is_told_in_one_sentence(text: str, told: str, tmp_path: Pa
         api.read_tables(path)
     with pytest.raises(SvloadError, match="No such file"):
         api.read_tables(tmp_path / "none.json")
-
-
-def test_a_file_of_tables_is_read_with_and_without_its_frame(tmp_path: Path) -> None:
-    path = tmp_path / "tables.json"
-    raw = [TABLE.model_dump(mode="json")]
-    for text in (raw, {"tables": raw}):
-        path.write_text(json.dumps(text), encoding="utf-8")
-        assert api.read_tables(path) == [TABLE]
 
 
 PACKS = sorted((Path(__file__).parents[1] / "packs").glob("pack-*.svload.zip"))

@@ -11,14 +11,13 @@ import numpy as np
 import pytest
 from tests.report.told_facts import doubted
 
-from svload.model.results import Belief, Estimate
-from svload.report.charts.bars import anatomy_chart, usage_chart
+from svload.model.results import Estimate
+from svload.report.charts.bars import anatomy_chart
 from svload.report.charts.ratios import Plot, claim_plot, plot_scale
 from svload.report.data.digest import _wide_enough
 from svload.report.data.gather import gather
 from svload.report.page.overall import usage_charts
 from svload.report.page.view import render_page
-from svload.report.wording.numbers import number_of
 
 Reporter = Callable[[str], Any]
 
@@ -84,13 +83,6 @@ def test_a_refused_number_is_hatched_with_its_mark(reported: Reporter) -> None:
     )
     assert not re.search(r'<td class="q\w refused" data-c="TC1"', page)
     assert re.search(r'<td class="num refused"[^>]*>[^<]*<span class="mk"> ✗</span>', page)
-
-
-def test_a_bar_without_a_grade_is_not_hatched() -> None:
-    whole = number_of("cache.cpu.mean", Estimate(value=0.5))
-    refused = number_of("cache.cpu.mean", Estimate(value=0.5, belief=Belief(grade="REFUSED")))
-    assert "hatched" not in usage_chart(["a"], [("cache", 1, [whole])], "count", "cpu")
-    assert "hatched" in usage_chart(["a"], [("cache", 1, [refused])], "count", "cpu")
 
 
 @pytest.mark.parametrize(

@@ -113,29 +113,6 @@ def test_at_80_columns_it_fits_and_says_the_same(shown: Shown, name: str) -> Non
     assert narrow.replace("█", "").split() == wide.replace("█", "").split()
 
 
-@pytest.mark.parametrize(
-    ("outcome", "line", "style"),
-    [
-        ("passed", "✓ a told.", "32"),
-        ("failed", "✗ a told.", "31"),
-        ("refused", "? a told.", "33"),
-        ("no value", "? a told.", "33"),
-    ],
-)
-def test_a_threshold_that_is_open_is_no_failed_one(
-    shown: Shown, monkeypatch: pytest.MonkeyPatch, outcome: Any, line: str, style: str
-) -> None:
-    one = ThresholdVerdict(that="a", outcome=outcome, measured=None, sentence="a told.")
-    assert line in shown(show_load, summary(thresholds=(one,))).splitlines()
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("TERM", "xterm")
-    coloured = next(
-        text for text in shown(show_load, summary(thresholds=(one,))).splitlines() if line in text
-    )
-    assert coloured == f"\x1b[{style}m{line}\x1b[0m"
-
-
 def progress(offset_s: float, last_ok: int, **changes: Any) -> Event:
     last = {"ok": last_ok, "failed": 0, "response_p50_ns": 1_200_000, "response_p99_ns": 3_400_000}
     group = {"name": "load", "ok": last_ok, "failed": 0, "in_flight": 5, "errors": {}, "last": last}

@@ -75,22 +75,6 @@ def test_disks_and_interfaces_stay_apart_and_the_only_process_is_the_whole() -> 
     ]
 
 
-@pytest.mark.parametrize(
-    ("metric", "dimension"),
-    [
-        ("used_bytes", "size_bytes"),
-        ("sent_bytes_total", "size_bytes"),
-        ("pressure_some_seconds_total", "count"),
-        ("pass_seconds", "time_s"),
-        ("cpu_ratio", "ratio"),
-        ("connections_open", "count"),
-        ("hits_total", "rate_rps"),
-    ],
-)
-def test_the_unit_is_the_name_s(metric: str, dimension: str) -> None:
-    assert Resource("web", "some", metric).dimension == dimension
-
-
 def test_long_series_are_thinned_to_means_within_the_trial() -> None:
     readings = [(float(at), "web", "nginx", "", "waiting", float(at % 7)) for at in range(-5, 1000)]
     ((_, series),) = resources_of(_table(readings), 900 * SECOND_NS).items()
@@ -173,10 +157,6 @@ def _stalled(trial: TrialDigest) -> TrialDigest:
 
 def _named(trials: list[TrialDigest], medians_s: dict[str, float] | None = None) -> list[Outlier]:
     return outliers(trials, medians_s or {}, "probe")
-
-
-def test_a_quiet_case_names_nothing(quiet: list[TrialDigest]) -> None:
-    assert _named(quiet, {trial.name: 0.005 for trial in quiet}) == []
 
 
 def test_a_stall_is_named_with_time_and_cause(quiet: list[TrialDigest]) -> None:

@@ -55,10 +55,6 @@ def test_the_page_draws_every_round_of_every_block(told: tuple[Findings, str]) -
     assert "over all requests together" in page
 
 
-def test_a_pair_that_took_turns_has_no_side_that_ran_first(told: tuple[Findings, str]) -> None:
-    assert told[1].count("<td>in turns</td>") == 4
-
-
 def test_the_terminal_names_the_ratio_over_all_requests(told: tuple[Findings, str], shown: Shown) -> None:
     assert "by turns; over all requests together" in shown(show_findings, told[0], {}, width=140)
     out = shown(show_why, told[0].claims[0], told[0], width=140)
@@ -71,11 +67,6 @@ def pair(block: int, *rounds: tuple[float | None, float | None]) -> PairRatio:
         block=block, unit=block, baseline=f"a.r{block}", treatment=f"b.r{block}", log_ratio=0.0, treatment_first=False,
         rounds=tuple(RoundOfTurns(baseline=one, treatment=other) for one, other in rounds),
     )  # fmt: skip
-
-
-def test_nothing_is_drawn_of_pairs_that_took_no_turns() -> None:
-    assert rounds_chart([pair(1)], "time_s", "a", "b", "p50") == ""
-    assert rounds_chart([], "time_s", "a", "b", "p50") == ""
 
 
 def test_a_turn_without_a_number_leaves_a_gap_and_an_unread_machine_no_bar() -> None:

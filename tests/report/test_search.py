@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -15,8 +14,6 @@ from tests.report.conftest import Shown
 from svload.model.capacity import CapacityResult, GainStep
 from svload.model.results import Findings
 from svload.report.charts.loads import search_chart
-from svload.report.data.gather import gather
-from svload.report.figures.write import found_figures, write_figures
 from svload.report.files.junit import junit_xml
 from svload.report.files.markdown import summary_markdown
 from svload.report.terminal.tables import show_findings
@@ -90,17 +87,6 @@ def test_two_ends_that_lie_together_are_labelled_apart(found: CapacityResult) ->
     labels = [node for node in tree.iter() if "".join(node.itertext()) in ("20 at least", "21 at most")]
     assert len(labels) == 2
     assert abs(float(labels[0].attrib["y"]) - float(labels[1].attrib["y"])) >= 12
-
-
-@pytest.mark.slow
-def test_a_figure_is_written(reported: Reporter, tmp_path: Path) -> None:
-    one = reported("search")
-    names = {figure.name for figure in found_figures(gather(one.run, one.findings))}
-    assert {"search", "load-throughput", "load-response"} <= names
-    write_figures(one.run, one.findings, tmp_path)
-    text = (tmp_path / "search-double.svg").read_text()
-    assert "trial, in the order they ran" in text
-    assert "Every trial of the search" in (tmp_path / "captions.md").read_text()
 
 
 @pytest.mark.parametrize("width", [120, 80, 50])

@@ -14,20 +14,14 @@ from tests.evolve import evolve
 from tests.report.conftest import Shown
 from tests.report.told_facts import MEDIAN, TAIL, doubted, outcomes
 
-from svload import api
 from svload.analysis.checks import all_checks
-from svload.model.events import Event
 from svload.model.results import FailureKind, Failures, Findings, Grade
 from svload.report.data.gather import gather
-from svload.report.files.junit import junit_xml
 from svload.report.files.markdown import plain, summary_markdown
 from svload.report.page.view import render_page
 from svload.report.sheets.workbook import write_workbook
-from svload.report.terminal.live import PlainView
 from svload.report.terminal.tables import show_findings
-from svload.report.terminal.why import show_why
 from svload.report.wording.answer import answer, headline, leading_failures
-from svload.report.wording.ending import quieter_line
 from svload.report.wording.spelling import cause
 
 Reporter = Callable[[str], Any]
@@ -44,50 +38,10 @@ def graded(findings: Findings, grade: Grade) -> Findings:
     return evolve(doubted(findings, marks), findings=())
 
 
-def terminal(findings: Findings, run: Any, capsys: pytest.CaptureFixture[str]) -> str:
-    show_findings(findings, {}, code=api.verdict_exit(findings))
-    show_why(findings)
-    return capsys.readouterr().out + quieter_line(findings)
-
-
 def page(findings: Findings, run: Any, capsys: pytest.CaptureFixture[str]) -> str:
     """Its answer, up to the table that shows every verdict."""
     text = render_page(gather(run, findings))[0]
     return re.sub(r"<[^>]+>", " ", text.partition("<main")[2].partition('id="matrix"')[0])
-
-
-def markdown(findings: Findings, run: Any, capsys: pytest.CaptureFixture[str]) -> str:
-    return summary_markdown(findings)
-
-
-def junit(findings: Findings, run: Any, capsys: pytest.CaptureFixture[str]) -> str:
-    return junit_xml(findings)
-
-
-def live(findings: Findings, run: Any, capsys: pytest.CaptureFixture[str]) -> str:
-    """A running count; which trial it was, `svload why` says."""
-    view = PlainView()
-    for trial in findings.trials:
-        data = {"trial": trial.trial, "instrument": trial.verdict.instrument, "server": "STEADY", "reasons": list(trial.verdict.reasons), "headline": "probe p50 2 ms"}  # fmt: skip
-        view.on_event(Event("trial-sealed", data))
-    return capsys.readouterr().err
-
-
-SURFACES = [terminal, page, markdown, junit, live]
-
-
-@pytest.mark.parametrize("surface", SURFACES)
-@pytest.mark.parametrize(
-    ("grade", "says", "never"),
-    [("WEAK", "[Rr]ough|ROUGH", "REFUSED"), ("REFUSED", "REFUSED|Not usable|broken", None)],
-)
-def test_a_trial_is_told_by_its_grade(
-    reported: Reporter, surface: Callable[..., str], capsys: Any, grade: Any, says: str, never: str | None
-) -> None:
-    found = reported("plain")
-    told = surface(graded(found.findings, grade), found.run, capsys)
-    assert re.search(says, told)
-    assert never is None or never not in told
 
 
 def test_no_sentence_is_made_of_a_checks_name(reported: Reporter) -> None:
@@ -168,26 +122,6 @@ def test_failures_are_told_by_kind_most_frequent_first(reported: Reporter) -> No
     assert "; all 900 requests failed in TC1." in line.text
 
 
-def test_a_run_without_failures_tells_of_none(reported: Reporter) -> None:
-    findings = reported("plain").findings
-    assert findings.failures == ()
-    assert not [one for one in answer(findings).caveats if "failed" in one.text]
-
-
-def test_those_of_a_run_are_found(reported: Reporter) -> None:
-    """TC2 answers 503, refuses connections and times out."""
-    findings = reported("mixed").findings
-    assert {row.case for row in findings.failures} == {"TC2"}
-    row = next(row for row in findings.failures if row.group == "probe")
-    kinds = {(one.kind, one.name): one.expected for one in row.kinds}
-    assert kinds.keys() == {("status", "503"), ("error", "connect_refused"), ("error", "timeout_first_byte")}
-    assert kinds["status", "503"]
-    assert sum(one.count for one in row.kinds) == row.failed
-    assert headline(findings).startswith(("probe: ", "background: "))
-    first = answer(findings).first[0]
-    assert first.text.startswith(("probe: ", "background: ")) and first.evidence == ("cases/TC2",)
-
-
 def test_a_failed_gate_leads_before_any_other_claim(reported: Reporter) -> None:
     findings = outcomes(reported("plain").findings)
     late = evolve(findings, claims=findings.claims[::-1])
@@ -201,11 +135,3 @@ def test_a_failed_gate_leads_before_any_other_claim(reported: Reporter) -> None:
     clean = evolve(late, claims=passed)
     assert "gate" not in headline(clean).lower()
     assert not [one for one in answer(clean).first if "GATE" in one.text]
-
-
-def test_of_many_failed_gates_three_are_told_and_the_rest_counted(reported: Reporter) -> None:
-    findings = outcomes(reported("plain").findings)
-    claims = tuple(evolve(findings.claims[0], name=f"gate {n}") for n in range(9))
-    told = [one.text for one in answer(evolve(findings, claims=claims)).first]
-    assert [text.rpartition("(")[2] for text in told[:3]] == ["gate 0).", "gate 1).", "gate 2)."]
-    assert told[3] == "6 more gates failed."

@@ -23,7 +23,6 @@ from svload.model.certificates import InstrumentCertificate, InstrumentLevel, Pl
 from svload.model.results import (
     Belief,
     CheckResult,
-    Claim,
     Estimate,
     Finding,
     Findings,
@@ -40,7 +39,7 @@ from svload.report.terminal.casetable import case_table
 from svload.report.terminal.console import MOST_LINES
 from svload.report.terminal.tables import show_findings, show_probe, show_rows
 from svload.report.terminal.why import show_why
-from svload.report.wording.certified import NO_INSTRUMENT, instrument_line, instrument_words
+from svload.report.wording.certified import instrument_line, instrument_words
 from svload.report.wording.claimed import claimed
 from svload.report.wording.spelling import cause
 
@@ -175,7 +174,7 @@ def test_a_scenario_has_a_row_a_step(reported: Reporter) -> None:
 
 def test_narrow_terminals_lose_the_least_needed_columns(reported: Reporter) -> None:
     wide, narrow = (set(headings(reported("mixed").findings, width)) for width in (200, 50))
-    assert {"case", "levels", "verdict", "probe p50", "p99", "rate", "ok", "n"} <= wide
+    assert {"case", "levels", "verdict", "server", "probe p50", "p99", "rate", "ok", "n"} <= wide
     assert {"case", "verdict", "probe p50"} <= narrow < wide
 
 
@@ -184,37 +183,6 @@ def test_cases_look_different_at_80_columns(reported: Reporter) -> None:
     assert len(set(shown["levels"])) == len(shown["levels"])
     assert not [text for text in shown["levels"] if "…" in text]
     assert shown["n"] == ["4/4", "0/4", "4/4", "0/4", "4/4", "3/3", "4/4"]
-
-
-def test_success_gives_up_its_column_only_where_no_request_failed(reported: Reporter) -> None:
-    def told(name: str, width: int) -> tuple[bool, bool]:
-        table = case_table(reported(name).findings, width)
-        note = any("ok: 100 % in every case" in one for one in table.notes)
-        return "ok" in [column.heading for column in table.columns], note
-
-    assert told("plain", 200) == (True, False)
-    assert told("plain", 56) == (False, True)
-    assert told("mixed", 60) == (True, False), "TC2 has failures"
-
-
-def test_what_marks_n_and_too_few_mean_stands_beneath_the_table_that_has_them(reported: Reporter) -> None:
-    findings = reported("plain").findings
-    short = Estimate(value=None, why="too few", need=368, n_eff=335.0)
-    cases = tuple(evolve(case, metrics={**case.metrics, TAIL: short}) for case in findings.cases)
-    wide, narrow = (case_table(evolve(findings, cases=cases), width).notes for width in (200, 60))
-    assert [note for note in wide if "368 for p99" in note]
-    assert not [note for note in narrow if "p99" in note], "its column is not there"
-    assert not [note for note in wide if "n: trials" in note], "every trial counts"
-    assert [
-        note
-        for note in case_table(reported("mixed").findings, 200).notes
-        if "n: trials that count" in note and "✗ REFUSED" in note
-    ]
-
-
-@pytest.mark.parametrize("name", ["overloaded", "plain"])
-def test_servers_have_a_column_whatever_their_state(reported: Reporter, name: str) -> None:
-    assert "server" in headings(reported(name).findings, 200)
 
 
 def test_where_nothing_was_ok_its_times_say_so(reported: Reporter) -> None:
@@ -291,35 +259,6 @@ def test_a_failed_gate_stands_first_and_is_never_left_out(
     assert f"{of - len(named)} more comparison" in text
     summary = summary_markdown(findings)
     assert all(f"bad {number} |" in summary for number in failing)
-
-
-@pytest.mark.parametrize("width", [120, 80])
-def test_a_failed_gate_says_why(reported: Reporter, shown: Shown, width: int) -> None:
-    found = reported("plain").findings
-    gate = Gate(text="worse by more than 10 %", outcome="fail", why="success falls from 100 % to 66.8 %")
-    claim = evolve(outcomes(found).claims[3], gate=gate)
-
-    def printed(thresholds: int, *claims: Claim) -> str:
-        changes = {"claims": claims, "thresholds": passed(found, thresholds)}
-        findings = found.model_copy(update=changes)
-        return shown(show_findings, findings, {}, code=api.verdict_exit(findings), width=width)
-
-    told = " ".join(printed(3, claim).split())
-    assert "✗ GATE FAILED: success falls from 100 % to 66.8 % (hit against direct)." in told
-    assert "✓ 3 thresholds hold" in told and told.endswith("exit 1: 1 gate failed")
-    clean = " ".join(printed(2).split())
-    measured = " (10 ms)" if width == 120 else ""
-    held = ", ".join(f"probe.response.p50 < {n} s{measured}" for n in (1, 2))
-    assert "GATE" not in clean and f"✓ 2 thresholds hold: {held}" in clean
-    assert clean.endswith("exit 0: 2 thresholds hold")
-    assert "✓ 40 thresholds hold" in printed(40).splitlines(), "their names do not fit a line"
-
-
-def passed(findings: Findings, count: int) -> tuple[ThresholdResult, ...]:
-    return tuple(
-        ThresholdResult(case=findings.cases[0].case, that=f"probe.response.p50 < {n} s", outcome="passed", measured=0.01, sentence="")
-        for n in range(1, count + 1)
-    )  # fmt: skip
 
 
 @pytest.mark.parametrize("width", [120, 80])
@@ -449,12 +388,6 @@ LEVEL = InstrumentLevel(
 HELD = InstrumentCertificate(
     place=Place(host="A processor #1234", kernel="6.1", engine="abcdef"), made_wall=1.76e9, levels=(LEVEL,)
 )
-
-
-def test_none_says_how_to_get_one() -> None:
-    assert instrument_line(None) == NO_INSTRUMENT
-    assert NO_INSTRUMENT.startswith("none: ")
-    assert list(instrument_words(None)) == [f"instrument certificate: {NO_INSTRUMENT}"]
 
 
 def test_the_bias_is_told_with_its_sign_and_place() -> None:

@@ -16,7 +16,7 @@ import pytest
 from openpyxl import Workbook
 from tests.evolve import evolve
 from tests.report.test_page import with_steps
-from tests.report.told_facts import MEDIAN, TAIL, believed, doubted, outcomes
+from tests.report.told_facts import MEDIAN, TAIL, doubted, outcomes
 
 import svload
 from svload.model.results import Belief, CaseResult, Estimate
@@ -145,35 +145,6 @@ def test_nothing_in_the_room_takes_a_sentence_of_analysis_apart(room: str) -> No
         if taken := _parsed(ast.parse(path.read_text(encoding="utf-8"))):
             found[str(path.relative_to(PACKAGE))] = taken
     assert found == {}
-
-
-def test_no_template_does() -> None:
-    paths = sorted((PACKAGE / "report").rglob("*.j2"))
-    assert paths
-    for path in paths:
-        text = path.read_text(encoding="utf-8")
-        assert not re.findall(r"\.(?:sentence|reason|floor)\.(?:startswith|split|partition)", text), path.name
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        "claim.sentence.partition('). ')",
-        "estimate.reason.startswith('> time-out')",
-        "re.search('too few', estimate.reason)",
-        "'grows' in estimate.reason",
-        "findings.floor.startswith('floor known')",
-    ],
-)
-def test_the_guard_sees_what_it_is_for(code: str) -> None:
-    assert _parsed(ast.parse(code))
-
-
-@pytest.mark.parametrize(
-    "code", ["drawing.text(x, y, one.sentence)", "[check.sentence, check.remedy]", "key.partition('.')"]
-)
-def test_the_guard_lets_sentences_be_shown(code: str) -> None:
-    assert not _parsed(ast.parse(code))
 
 
 class _Page:
@@ -389,20 +360,6 @@ def test_so_they_do_for_claims_of_each_outcome(reported: Reporter, tmp_path: Pat
     _same_in_page_and_workbook(gather(found.run, findings), tmp_path)
 
 
-@pytest.mark.parametrize("spoil", ["ratio", "believed_of", "outcome"])
-def test_a_row_that_differs_is_seen(
-    reported: Reporter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spoil: str
-) -> None:
-    found = reported("plain")
-    gathered = gather(found.run, found.findings)
-    other = {"ratio": Estimate(value=2.5, low=2.0, high=3.0), "believed_of": (1, 99), "outcome": "refused"}
-    claims = tuple(one.model_copy(update={spoil: other[spoil]}) for one in found.findings.claims)
-    page, _ = render_page(gather(found.run, evolve(found.findings, claims=claims)))
-    monkeypatch.setattr("tests.report.test_told.render_page", lambda _: (page, None))
-    with pytest.raises(AssertionError):
-        _same_in_page_and_workbook(gathered, tmp_path)
-
-
 def test_a_number_s_bound_stands_beside_it_on_the_page(reported: Reporter) -> None:
     found = reported("plain")
     findings = doubted(found.findings, {"TC1.r1": {MEDIAN: "WEAK"}})
@@ -410,7 +367,3 @@ def test_a_number_s_bound_stands_beside_it_on_the_page(reported: Reporter) -> No
     assert '<small class="bound">up to +12 %</small>' in page
     clean, _ = render_page(gather(found.run, doubted(found.findings, {})))
     assert 'class="bound"' not in clean
-
-
-def test_believed_is_what_it_says() -> None:
-    assert believed(Estimate(value=1.0), "WEAK").grade == "WEAK"
