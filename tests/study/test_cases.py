@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
 from hypothesis import strategies as st
 
 from svload import lab
@@ -17,21 +16,15 @@ from svload.model.plan import Point
 from svload.model.study import Factor, Level, Lock
 from svload.study import first_batch, load_study, resolve, study_digest
 from svload.study.config import measure_of
-from svload.study.factors import make_cases, matches, read_factor
+from svload.study.factors import make_cases, read_factor
 
-from .conftest import SMALL, line_of, problems_of
+from .conftest import SMALL, problems_of
 
 
 def test_without_a_table_cases_are_named_by_their_levels_in_product_order(load: Callable[..., Lock]) -> None:
     lock = load()
     assert [case.name for case in lock.cases] == [
         f"scheme-{scheme}_way-{way}_users-{users}"
-        for scheme in ("http", "https")
-        for way in ("direct", "through")
-        for users in ("1", "8")
-    ]
-    assert [tuple(case.levels.values()) for case in lock.cases] == [
-        (scheme, way, users)
         for scheme in ("http", "https")
         for way in ("direct", "through")
         for users in ("1", "8")
@@ -80,17 +73,6 @@ def test_levels_that_make_no_short_plain_names_leave_cases_numbered(levels: str,
 
 
 levels = st.dictionaries(st.sampled_from("abc"), st.sampled_from("xyz"), min_size=3)
-whens = st.dictionaries(
-    st.sampled_from("abc"), st.sampled_from("xyz") | st.lists(st.sampled_from("xyz"), min_size=1)
-)
-
-
-@given(levels, whens)
-def test_when_means_all_of_its_parts_and_any_of_a_list(case: dict[str, str], when: dict[str, Any]) -> None:
-    said = [
-        case[factor] in (wanted if isinstance(wanted, list) else [wanted]) for factor, wanted in when.items()
-    ]
-    assert matches(when, case) == all(said)
 
 
 @pytest.mark.parametrize(
@@ -164,17 +146,6 @@ def test_the_digest_notices_an_edit_of_study_or_table(load: Callable[..., Lock],
     assert len(set(digests)) == 3
 
 
-@pytest.mark.parametrize(
-    ("more", "name"),
-    [("", "way: through against direct"), ("    aside: {host: front}\n", "way against direct")],
-)
-def test_a_comparison_is_named_by_its_only_levels(load: Callable[..., Lock], more: str, name: str) -> None:
-    """Of many it lists none: each of its claims adds its own."""
-    text = SMALL.replace("name: the front, factor", "factor")
-    lock = load(text.replace("    through: {", f"{more}    through: {{", 1))
-    assert [comparison.name for comparison in lock.comparisons] == [name]
-
-
 def test_seeds(load: Callable[..., Lock]) -> None:
     assert load().seed == 1
     assert load(SMALL.replace("name: small", "name: small\nseed: 9")).seed == 9
@@ -222,28 +193,6 @@ def test_a_plan_fixes_each_trials_time_and_has_each_case_as_often_as_it_says(loa
     ]  # fmt: skip
 
 
-def test_an_override_of_the_command_line_holds_for_all(load: Load) -> None:
-    lock = load(BY_LEVEL, overrides={"measure.duration": "7s"})
-    assert {resolve(lock, case).measure.duration_ns for case in lock.cases} == {7 * 10**9}
-
-
-@pytest.mark.parametrize(
-    ("key", "says"),
-    [
-        ("order", "the order inside a block is that of all its cases"),
-        ("bring_ups", "a bring-up holds blocks with all their cases"),
-    ],
-)
-def test_what_all_cases_share_is_refused_with_its_reason(folder: Path, key: str, says: str) -> None:
-    text = BY_LEVEL.replace('replicates: "${users.often}"', f'{key}: "${{users.often}}"')
-    assert says in " ".join(map(str, problems_of(folder, text)))
-
-
-def test_a_wrong_time_of_one_level_is_told_at_that_level(folder: Path) -> None:
-    (problem,) = problems_of(folder, BY_LEVEL.replace("time: 5s", "time: 5"))
-    assert ("a unit is missing" in str(problem), line_of(problem)) == (True, 6)
-
-
 def test_an_open_factor_is_what_its_batch_says(load: Load) -> None:
     lock = load(OPEN)
     assert [case.levels for case in lock.cases] == [{"think": "0.1s"}, {"think": "0.2s"}]
@@ -270,13 +219,6 @@ ENDS = "the least and the largest value"
 )
 def test_both_ends_of_an_open_factor_are_checked(folder: Path, written: str, says: str) -> None:
     assert says in " ".join(map(str, problems_of(folder, OPEN.replace("[2, 400]", written))))
-
-
-def test_a_plan_of_an_older_svload_has_no_points(load: Load) -> None:
-    lock = load(BY_LEVEL)
-    raw: dict[str, Any] = first_batch(lock).trials[0].model_dump()
-    del raw["at"]
-    assert resolve(lock, lock.case(raw["case"]), type(first_batch(lock).trials[0]).model_validate(raw).at)
 
 
 TUNED: dict[str, Any] = {

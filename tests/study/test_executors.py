@@ -20,7 +20,6 @@ from svload.model.stages import Stage
 from svload.model.study import CaseConfig
 from svload.model.traffic import (
     Body,
-    Feeder,
     FeederPart,
     Group,
     SizeLaw,
@@ -132,11 +131,6 @@ def test_slips_in_executors_and_bodies(study: Made, written: str, told: str) -> 
     assert told in str(wrong.value)
 
 
-def test_graceful_stop(study: Made) -> None:
-    assert study().graceful_stop_ns is None
-    assert study("{executor: constant-vus, vus: 1, graceful_stop: 0s, request: page}").graceful_stop_ns == 0
-
-
 @pytest.mark.parametrize(
     ("written", "body"),
     [
@@ -165,12 +159,6 @@ def test_bodies(study: Made, written: str, body: Body) -> None:
         request = study(request=f"{{{method}: http://web/, {written}}}").request
         assert (request.method, request.body) == (method.upper(), body)
         assert request.expect_continue == ("expect" in written)
-
-
-def test_a_file_beside_the_study_is_a_body(study: Made, folder: Path) -> None:
-    (folder / "load.bin").write_bytes(b"x" * 9)
-    body = study(request="{put: http://web/, body: {file: load.bin}}").request.body
-    assert body.file == str((folder / "load.bin").absolute())
 
 
 WAVE = "{executor: ramping-vus, stages: [{duration: 1s, target: 9}, {duration: 1s, target: 9}, {duration: 1s, target: 0}], request: page}"
@@ -280,37 +268,6 @@ def test_steps_may_stand_in_the_group_and_metrics_name_them(scenario_case: CaseM
     config = scenario_case(group, more=more)
     assert [step.name for step in config.groups[0].steps] == ["plain", "step2"]
     assert config.groups[0].longest_timeout_ns == 45 * S
-
-
-def test_set_up_gives_its_variables_to_all(scenario_case: CaseMade) -> None:
-    users = "{executor: constant-vus, vus: 4, request: read}"
-    for setup, once in (("[login]", "trial"), ("[{request: login, once: vu}]", "vu")):
-        config = scenario_case(users, setup=setup)
-        assert [(part.request.name, part.once) for part in config.set_up] == [("login", once)]
-
-
-@pytest.mark.parametrize(
-    ("feeder", "wanted", "rows"),
-    [
-        (
-            "{csv: rows.csv, take: unique, when_exhausted: stop}",
-            {"take": "unique", "when_exhausted": "stop"},
-            "csv",
-        ),
-        ("{values: [a, 2], take: random}", {"take": "random"}, "values"),
-        ("{range: [1, 9], offset: 2000}", {"take": "walk", "offset": 2000}, "numbers"),
-        ("{range: [1, 9], offset: 0}", {"take": "walk", "offset": 0}, "numbers"),
-    ],
-)
-def test_a_feeder_has_rows_of_its_own(
-    scenario_case: CaseMade, folder: Path, feeder: str, wanted: dict[str, object], rows: str
-) -> None:
-    (folder / "rows.csv").write_text("value,size_bytes\na,1\nb,2\n")
-    config = scenario_case("{executor: constant-vus, vus: 2, request: plain}", f"{{number: {feeder}}}")
-    (found,), (table,) = config.feeders, config.tables
-    assert found == Feeder(name="number", table=table.name, **wanted)
-    assert [kind for kind in ("csv", "parquet", "values", "numbers") if getattr(table, kind)] == [rows]
-    assert table.csv is None or table.csv == str(folder / "rows.csv")
 
 
 def test_a_parquet_files_columns_are_known(

@@ -155,10 +155,6 @@ def test_what_can_be_done_is_planned(tmp_path: Path, faults: list[dict[str, Any]
     assert len(configs(study(tmp_path, *faults))) == 2
 
 
-def test_a_study_without_faults_has_none(tmp_path: Path) -> None:
-    assert [one.faults for one in configs(study(tmp_path))] == [(), ()]
-
-
 @pytest.mark.parametrize("text", ["recovery < 5 s", "users.fault_error_rate < 1 %", "fault_errors == 0"])
 def test_a_criterion_over_faults_needs_one_in_each_of_its_cases(tmp_path: Path, text: str) -> None:
     stop = {"when": {"servers": 2}, "at": "1s", "stop": "web[2]"}
@@ -189,10 +185,6 @@ def profiles(folder: Path, whose: str, profile: str | None = None) -> list[str]:
     (folder / "study.yaml").write_text(STUDY.replace("WHOSE", whose))
     lock = load_study(folder, profile=profile, kits=kit_options(), check_lab=find_mistakes)
     return [resolve(lock, case).profile for case in lock.valid_cases]
-
-
-def test_the_service_that_is_named_is_sampled(tmp_path: Path) -> None:
-    assert profiles(tmp_path, "files") == ["files", "files"]
 
 
 def test_a_level_may_say_whose_and_a_variant_of_the_study_may_leave_it_out(tmp_path: Path) -> None:

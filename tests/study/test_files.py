@@ -69,30 +69,6 @@ def test_a_file_that_is_no_text_is_told_with_its_line(load: Load, folder: Path):
         load_study(folder)
 
 
-@pytest.mark.parametrize(
-    ("written", "words"),
-    [
-        ("duration: 1e999s", "“1e999s” is not a usable number"),
-        ("duration: 1e300s", "“1e300s” is not a usable number"),
-        ("duration: 1e9h", "at most 7,776,000 seconds can be planned (90 days"),
-        ("duration: 0s", "it must be above 0"),
-        ("duration: 1s, replicates: 1000000", "at most 50,000 trials can be planned"),
-    ],
-)
-def test_a_number_beyond_all_is_called_that(load: Load, written: str, words: str):
-    assert words in told(load, STUDY.format(more="", path="").replace("duration: 1s", written))
-
-
-def test_a_reference_where_nothing_is_known_lists_nothing(load: Load):
-    text = (
-        STUDY.format(more="", path="")
-        .replace("factors: {a: [1, 2]}\n", "")
-        .replace("${a}", "")
-        .replace("vus: 2", 'vus: "${b}"')
-    )
-    assert "Nothing here defines it." in told(load, text)
-
-
 def test_a_server_is_asked_by_the_scheme_of_its_address(load: Load):
     said = told(load, STUDY.format(more="", path="").replace("http://127", "https://127"))
     assert (
@@ -153,18 +129,6 @@ def folder(tmp_path: Path) -> Path:
 def test_what_a_level_names_is_looked_for(folder: Path, said: str, good: str, bad: str, says: str) -> None:
     assert planned(folder, said, good) == ""
     assert says in planned(folder, said, bad)
-
-
-@pytest.mark.parametrize(
-    ("said", "says"), [(said, says) for said, good, bad, says in NAMED if bad.strip("[]") in ("nobody", "no.csv")]
-)  # fmt: skip
-def test_the_signs_of_a_reference_are_no_name(folder: Path, said: str, says: str) -> None:
-    assert says in planned(folder, said.replace("${", "$${"), "web")
-
-
-def test_a_name_is_told_where_the_level_says_it(folder: Path) -> None:
-    told = planned(folder, STEPS + 'reset: "${a.k}"', "[nobody]")
-    assert "study.yaml:4: before_trial[0].reset[0]: no such service: “nobody”" in told, told
 
 
 @pytest.mark.parametrize("field", ["{executor: constant-vus, vus: 1, request: GET http://web/}", "2", "[1]"])

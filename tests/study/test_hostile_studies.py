@@ -187,6 +187,7 @@ LATER = [
     added("what an outside server does not count", "thresholds: [w.hit_ratio >= 99 %]\n", "does not count its hit_ratio"),
     added("an expectation of it", 'factors: {a: {x: {expect: "w.hits == 0"}, y: {}}}\n', "does not count its hits"),
     Hostile("what a store does not count", AT, "{w: {kit: truth, role: store}}", "does not count its hit_ratio", 5, "thresholds: [w.hit_ratio >= 99 %]\n"),
+    Hostile("a row of a feeder whose name is none", ASKS, "request: {get: http://w/, check: ['size_bytes == ${g.ramped.size_bytes}']}", "expected a name", 5, "feeders: {g.ramped: {csv: c.csv, take: first}}\n", {"c.csv": b"a\n1\n"}),
     added("a reset of what runs already", "before_trial: [{reset: w}]\n", "cannot restore"),
     Hostile("groups that wait for each other", "traffic: {", "traffic: {h: {executor: constant-vus, vus: 1, start_when: g.ramped, request: GET http://w/}, ", "in a cycle", 3, also=("vus: 1, request: GET http://w/}}", "vus: 1, start_when: h.ramped, request: GET http://w/}}")),
     added("a baseline that is excluded", "factors: {a: [1, 2, 3]}\nexclude: [{when: {a: 1}, because: no}]\ncompare: [{factor: a, baseline: 1, metric: g.response.p50}]\n", "is excluded", 7),

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from svload.model.errors import SvloadError
-from svload.model.study import Lock
 from svload.study import load_study
 
 from .conftest import SMALL, line_of, problems_of
@@ -78,11 +74,6 @@ def planted(*slips: Slip) -> str:
     return text
 
 
-def test_the_small_study_is_sound(load: Callable[..., Lock]) -> None:
-    assert len(load().cases) == 8
-    assert load(profile="tiny").measure.duration_ns == 500_000_000
-
-
 @pytest.mark.parametrize("slip", SLIPS, ids=lambda slip: slip.new.strip())
 def test_one_slip_gives_one_message_with_its_line_and_the_nearest_word(folder: Path, slip: Slip) -> None:
     (problem,) = problems_of(folder, planted(slip))
@@ -90,19 +81,6 @@ def test_one_slip_gives_one_message_with_its_line_and_the_nearest_word(folder: P
     assert line_of(problem) == slip.line()
     for words in slip.says:
         assert words in str(problem)
-
-
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    slips=st.lists(st.sampled_from(SLIPS), min_size=6, max_size=6, unique=True),
-    profile=st.sampled_from([None, "tiny"]),
-)
-def test_six_slips_give_six_messages(folder: Path, slips: list[Slip], profile: str | None) -> None:
-    problems = problems_of(folder, planted(*slips), profile=profile)
-    assert sorted((line_of(problem), problem.code) for problem in problems) == sorted(
-        (slip.line(), slip.code) for slip in slips
-    )
-    assert [line_of(problem) for problem in problems] == sorted(line_of(problem) for problem in problems)
 
 
 def test_all_slips_at_once(folder: Path) -> None:
@@ -164,30 +142,6 @@ def test_a_request_that_only_names_one_is_no_request(folder: Path, named: str) -
 
 
 @pytest.mark.parametrize(
-    "of_it",
-    [
-        'get: http://store/, check: ["size_bytes == ${g.ramped.size_bytes}"]',
-        'get: http://store/, check: ["body contains ${g.ramped.size_bytes}"]',
-        'get: http://store/, headers: {X-Size: "${g.ramped.size_bytes}"}',
-        'post: http://store/, body: "${g.ramped.size_bytes}"',
-    ],
-)
-@pytest.mark.parametrize("feeder", ["{file: c.csv, take: first}", "{csv: c.csv, take: first}"])
-def test_a_row_of_a_feeder_whose_name_is_none_is_told(folder: Path, of_it: str, feeder: str) -> None:
-    """`g.ramped` is no name, and no request knows its columns."""
-    found = problems_of(
-        folder,
-        "lab:\n  store: {at: http://127.0.0.1:1}\nmeasure: {duration: 1s}\nname: small\n"
-        f"feeders:\n  g.ramped: {feeder}\n"
-        f"traffic:\n  guest:\n    executor: constant-vus\n    vus: 1\n    request: {{{of_it}}}\n",
-    )
-    assert any("expected a name" in str(one) for one in found)
-    assert any(
-        "“${g.ramped.size_bytes}” cannot be resolved in traffic.guest.request" in str(one) for one in found
-    )
-
-
-@pytest.mark.parametrize(
     "field",
     [
         "{again: '${way.deep}'}",
@@ -242,12 +196,6 @@ def test_a_bad_value_of_a_level_is_told_at_the_level(folder: Path) -> None:
     (problem,) = problems_of(folder, text)
     assert line_of(problem) == SMALL.count("\n", 0, SMALL.index("users: [1, 8]")) + 3
     assert "-8" in str(problem)
-
-
-def test_a_field_that_a_level_lacks_is_a_mistake_outside_headers(folder: Path) -> None:
-    (problem,) = problems_of(folder, SMALL.replace("${thing.path}", "/${way.mark}${thing.path}"))
-    assert problem.code == "study-bad-reference"
-    assert "way: direct" in str(problem)
 
 
 def test_a_profile_that_does_not_exist(folder: Path) -> None:
@@ -348,20 +296,6 @@ def test_the_message_says_the_form(folder: Path, part: str, written: str, says: 
     assert says in str(problem)
 
 
-@pytest.mark.parametrize(
-    ("part", "written"),
-    [
-        ("group", "{executor: ramping-vus, stages: [{duration: 30s, target: 20}], request: one}"),
-        ("group", "{executor: ramping-arrival-rate, stages: [{duration: 30s, target: 20/s}], request: one}"),
-        ("group", "{executor: constant-vus, vus: 4, think_time: 1s, scenario: buy}"),
-        ("scenario", "[{request: one, think_time: 1s}, GET http://api/sleep]"),
-        ("gate", "different by more than 2.5%"),
-    ],
-)
-def test_the_forms_are_sound(load: Callable[..., Lock], part: str, written: str) -> None:
-    assert len(load(HABITS.format(**SOUND | {part: written})).cases) == 2
-
-
 AT_ONCE_SOUND = {
     "at": "http://127.0.0.1:1",
     "limit": "200 ms",
@@ -409,11 +343,6 @@ WRONG = {
 }
 
 
-def test_it_is_sound(tmp_path: Path) -> None:
-    (tmp_path / "study.yaml").write_text(AT_ONCE.format(**AT_ONCE_SOUND))
-    assert len(load_study(tmp_path).cases) == 2
-
-
 @pytest.mark.parametrize(("first", "second"), combinations_with_replacement(WRONG, 2))
 def test_each_alone_and_any_two_together(tmp_path: Path, first: str, second: str) -> None:
     (one, text, lines), (other, text_too, lines_too) = WRONG[first], WRONG[second]
@@ -422,15 +351,3 @@ def test_each_alone_and_any_two_together(tmp_path: Path, first: str, second: str
         expected.remove(9)  # the group that asks by the wrong scheme is broken itself
     told = lines_of(tmp_path, AT_ONCE.format(**AT_ONCE_SOUND | {one: text, other: text_too}))
     assert told == sorted(expected)
-
-
-def test_all_together(tmp_path: Path) -> None:
-    whole = {part: written for part, written, _ in WRONG.values()} | {"at": AT_ONCE_SOUND["at"]}
-    told = lines_of(tmp_path, AT_ONCE.format(**whole))
-    assert told == [8, 9, 9, 10, 11, 13, 14, 16]
-
-
-def test_a_broken_measured_time_makes_no_stages_too_long(tmp_path: Path) -> None:
-    for duration in ("60", "sixty seconds"):
-        assert lines_of(tmp_path, AT_ONCE.format(**AT_ONCE_SOUND | {"duration": duration})) == [10]
-    assert lines_of(tmp_path, AT_ONCE.format(**AT_ONCE_SOUND | {"duration": "20s"})) == [8]

@@ -155,21 +155,3 @@ def test_what_a_change_of_a_factor_costs(load: Callable[..., Lock], old: str, ne
     costs = {factor.name: factor.change for factor in load(text).factors}
     assert costs["users"] == change
     assert costs["way"] == "request"
-
-
-def test_an_option_says_what_its_change_costs(load: Callable[..., Lock]) -> None:
-    from pydantic import Field
-
-    from svload.lab.kit import KitOptions
-
-    class Stone(KitOptions):
-        workers: int = Field(1, json_schema_extra={"change": "reload"})
-        depth: int = Field(1, json_schema_extra={"change": "rebuild"})
-
-    class Glass(KitOptions):
-        of: str
-
-    kits = {"stone": Stone, "glass": Glass}
-    for option, change in (("workers", "live"), ("depth", "rebuild")):
-        lock = load(SMALL.replace("workers: 4", f'{option}: "${{users}}"'), kits=kits)
-        assert {factor.name: factor.change for factor in lock.factors}["users"] == change

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from svload.model.errors import SvloadError
-from svload.model.executors import ConstantArrivalRate, ThinkTime
 from svload.model.study import ObjectSet
 from svload.model.traffic import (
     BodyCheck,
@@ -131,58 +130,6 @@ def test_methods_status_and_redirects(study: Made) -> None:
     assert study()[0].request.expect_status == ((200, 399),)
 
 
-@pytest.mark.parametrize(
-    ("written", "think_time"),
-    [
-        ("0", ThinkTime(constant_ns=0)),
-        ("0.1s", ThinkTime(constant_ns=100_000_000)),
-        ("{constant: 5 ms}", ThinkTime(constant_ns=5_000_000)),
-        ("{uniform: [1s, 2s]}", ThinkTime(uniform_ns=(1_000_000_000, 2_000_000_000))),
-        ("{exponential: 1s}", ThinkTime(exponential_ns=1_000_000_000)),
-    ],
-)
-def test_think_times(study: Made, written: str, think_time: ThinkTime) -> None:
-    group, _ = study(group=f"{{executor: constant-vus, vus: 4, think_time: {written}, request: page}}")
-    assert group.executor.kind == "constant-vus"
-    assert group.executor.think_time == think_time
-
-
-def test_an_open_group(study: Made) -> None:
-    group, _ = study(
-        group="{executor: constant-arrival-rate, rate: 600/min, arrivals: poisson, on_full: drop, max_vus: "
-        "9, request: page}"
-    )
-    assert group.executor == ConstantArrivalRate(rate_rps=10.0, max_vus=9, arrivals="poisson", on_full="drop")
-    assert (
-        study(group="{executor: constant-arrival-rate, rate: 50/s, request: page}")[0].executor.max_vus
-        is None
-    )
-
-
-def test_what_a_group_is_unless_it_says_otherwise(study: Made) -> None:
-    group, _ = study()
-    assert (group.client, group.connection, group.generators, group.start_when) == (
-        "engine",
-        "keep-alive",
-        1,
-        None,
-    )
-    assert group.request.timeout_ns == 30_000_000_000
-
-
-@pytest.mark.parametrize(
-    ("written", "size"),
-    [
-        ("40 KiB", {"constant": 40 * 1024}),
-        ("512", {"constant": 512}),
-        ("{uniform: [1 kB, 1 MB]}", {"uniform": [1000, 1_000_000]}),
-        ("{lognormal: {median: 1 KiB, p99: 1 MiB}}", {"lognormal": {"median": 1024, "p99": 1 << 20}}),
-    ],
-)
-def test_sizes_are_bytes(study: Made, written: str, size: object) -> None:
-    assert study(size=written)[1].size == size
-
-
 @pytest.mark.parametrize("written", ["0", "-1 KiB", "1.5", "{normal: 3}", "[1 KiB]", "big"])
 def test_no_sizes(study: Made, written: str) -> None:
     with pytest.raises(SvloadError):
@@ -296,38 +243,6 @@ def over_tls(folder: Path) -> OneGroup:
 
 
 CLOSED = "executor: constant-vus, vus: 64"
-
-
-@pytest.mark.parametrize(
-    ("written", "http2", "streams", "connections"),
-    [
-        ("http2: true", True, 1, 64),
-        ("http2: true, streams: 16", True, 16, 4),
-        ("http2: true, streams: 100", True, 100, 1),
-        ("http2: preferred, streams: 3", "preferred", 3, 22),
-        ("http2: false", False, 1, 64),
-        ("connection: keep-alive", False, 1, 64),
-    ],
-)
-def test_users_share_connections(
-    over_tls: OneGroup, written: str, http2: object, streams: int, connections: int
-) -> None:
-    group = over_tls(f"{CLOSED}, {written}")
-    assert (group.http2, group.streams, group.connections(64)) == (http2, streams, connections)
-
-
-@pytest.mark.parametrize(
-    "request_",
-    [
-        "get: https://web/, follow_redirects: 3",
-        "put: https://web/, body: {random: 1 KiB}, expect_continue: true",
-        "put: https://web/, body: {random: 1 KiB}, chunked: true",
-        "get: https://web/, check: ['body contains x', 'header.x-a == b']",
-    ],
-)
-@pytest.mark.parametrize("http2", ["true", "preferred"])
-def test_a_request_says_what_it_says_over_http1(over_tls: OneGroup, http2: str, request_: str) -> None:
-    assert over_tls(f"{CLOSED}, http2: {http2}, streams: 16", request_).streams == 16
 
 
 @pytest.mark.parametrize(

@@ -41,12 +41,6 @@ def test_merging_nothing_changes_nothing(base: dict[str, Any]) -> None:
     assert plain(merge(tree_of({}), tree_of(base))) == base
 
 
-@given(mappings, mappings)
-def test_merging_twice_is_merging_once(base: dict[str, Any], over: dict[str, Any]) -> None:
-    once = merge(tree_of(base), tree_of(over))
-    assert plain(merge(once, tree_of(over))) == plain(once)
-
-
 def leaves(value: Any, path: tuple[Any, ...] = ()) -> dict[tuple[Any, ...], Any]:
     if isinstance(value, dict) and value:
         return {
@@ -105,10 +99,6 @@ def test_a_distribution_is_one_value() -> None:
         "count": 1,
         "size": {"uniform": [1, 2]},
     }
-
-
-def test_lists_are_replaced() -> None:
-    assert plain(merge(tree_of({"a": [1, 2]}), tree_of({"a": [3]}))) == {"a": [3]}
 
 
 @pytest.mark.parametrize(
@@ -224,13 +214,6 @@ def test_a_whole_reference_keeps_value_and_type(value: Any) -> None:
     assert inside.mistakes == []
 
 
-@given(plain_values)
-def test_without_references_nothing_changes(value: Any) -> None:
-    inside = resolver(Level(name="x"))
-    assert inside.put_in(value, ("lab", "s")) == value
-    assert inside.mistakes == []
-
-
 @given(
     st.integers() | st.sampled_from(["a", "b c"]),
     st.text(alphabet="xy/-", max_size=4),
@@ -310,10 +293,6 @@ def test_request_time_references_stay_parts_of_templates(load: Callable[..., Loc
     }
 
 
-def test_a_level_without_the_field_sends_no_header(load: Callable[..., Lock]) -> None:
-    assert dict(of_case(load(), 0).groups[-1].request.headers) == {"X-Users": (Text(text="1"),)}
-
-
 def test_port_stays_for_the_kit_and_other_dollars_are_let_through(load: Callable[..., Lock]) -> None:
     text = SMALL.replace(
         "{kit: stone, workers: 4}", '{run: "./server-${scheme} --port ${port} $${HOME} $PATH", ready: GET /}'
@@ -321,26 +300,6 @@ def test_port_stays_for_the_kit_and_other_dollars_are_let_through(load: Callable
     (store, _) = of_case(load(text)).services
     assert store.kit == "command"
     assert store.options == {"run": "./server-http --port ${port} ${HOME} $PATH", "ready": "GET /"}
-
-
-def test_a_study_without_factors_is_one_case(tmp_path: Any) -> None:
-    (tmp_path / "study.yaml").write_text(
-        "name: one\nlab: {web: {at: 'http://127.0.0.1:1'}}\ntraffic: {g: {executor: constant-vus, vus: 1, "
-        "request: GET http://web}}\nmeasure: {duration: 1s}\n"
-    )
-    lock = load_study(tmp_path)
-    assert [(case.name, case.levels) for case in lock.cases] == [("one", {})]
-    request = of_case(lock, 0).groups[0].request
-    assert (request.method, request.endpoint, request.path) == ("GET", "http://web", (Text(text="/"),))
-
-
-def test_a_named_request_may_be_its_method_and_url_alone(tmp_path: Any) -> None:
-    (tmp_path / "study.yaml").write_text(
-        "name: one\nlab: {web: {at: 'http://127.0.0.1:1'}}\nrequests: {read: 'HEAD http://web/a'}\n"
-        "traffic: {g: {executor: constant-vus, vus: 1, request: read}}\nmeasure: {duration: 1s}\n"
-    )
-    request = of_case(load_study(tmp_path), 0).groups[0].request
-    assert (request.name, request.method, request.path) == ("read", "HEAD", (Text(text="/a"),))
 
 
 def test_a_named_request_of_an_unknown_method_is_told_where_it_stands(tmp_path: Any) -> None:

@@ -81,11 +81,6 @@ def test_turns_say_what_they_cannot_do(tmp_path: Path, old: str, new: str, line:
     assert line in text.splitlines()[line_of(found) - 1]
 
 
-def test_the_same_study_without_turns_may_ask_for_all_of_that(load: Callable[..., Lock]) -> None:
-    text = STUDY.replace(", order: turns", "").replace("vus: 4,", "vus: 4, record: histogram,")
-    assert load(text.replace("{reset: [web]}", "{drop_cache: [web]}")).measure.order == "randomised-blocks"
-
-
 def test_the_sides_of_a_set_differ_in_the_compared_factor_alone(load: Callable[..., Lock]) -> None:
     lock = load(STUDY)
     batch = first_batch(lock)
@@ -105,21 +100,6 @@ def test_a_level_with_the_name_of_the_control_is_told(tmp_path: Path) -> None:
     text = STUDY.replace("order: turns", "order: turns, control: true").replace("new", "old-again")
     told = " ".join(map(str, problems_of(tmp_path, text)))
     assert "the control is named old-again, and so is a level" in told
-
-
-def test_servers_that_svload_does_not_start_are_not_brought_up_again(load: Callable[..., Lock]) -> None:
-    text = STUDY.replace("{kit: stone, workers: ", '{at: "http://127.0.0.1:80').replace(
-        ': "http://127.0.0.1:80"${build.workers}"', ': "http://127.0.0.1:80${build.workers}"'
-    )
-    text = text.replace("before_trial:\n  - {reset: [web]}\n", "")
-    batch = first_batch(load(text))
-    assert {(trial.restart, trial.whole_plot) for trial in batch.trials} == {(False, 0)}
-
-
-def test_every_group_records_rows(load: Callable[..., Lock]) -> None:
-    lock, without = load(STUDY), load(STUDY.replace(", order: turns", ""))
-    for study, rows in ((lock, True), (without, False)):
-        assert {group.keeps_rows for group in resolve(study, study.cases[0]).groups} == {rows}
 
 
 def test_a_control_is_one_more_side_of_each_set(load: Callable[..., Lock]) -> None:
@@ -145,12 +125,6 @@ COMPARE = "{name: the front, factor: way, baseline: direct, metric: guest.respon
 def problems(folder: Path, old: str, new: str) -> tuple[Problem, ...]:
     assert SMALL.count(old) == 1
     return problems_of(folder, SMALL.replace(old, new))
-
-
-def test_an_interaction_is_read(load: Callable[..., Lock]) -> None:
-    lock = load(SMALL.replace("metric: guest.response.p50}", "metric: guest.response.p50, by: scheme}"))
-    assert lock.comparisons[0].by == "scheme"
-    assert load().comparisons[0].by is None
 
 
 @pytest.mark.parametrize(
@@ -292,12 +266,6 @@ def test_a_gate_between_builds_takes_turns(load: Callable[..., Lock]) -> None:
 )
 def test_what_is_chosen_and_what_is_no_gate_stays(load: Callable[..., Lock], old: str, new: str) -> None:
     assert not leaves_order_open(load(GATE.replace(old, new)))
-
-
-def test_trials_are_chosen_by_that_word(load: Callable[..., Lock]) -> None:
-    lock = load(GATE.replace("replicates: 6", "replicates: 6, order: trials"))
-    assert lock.measure.order == "randomised-blocks"
-    assert lock.measure.blocked
 
 
 @pytest.mark.parametrize(

@@ -80,13 +80,6 @@ def test_the_share_says_so(tmp_path: Path) -> None:
     assert group.scenarios[2].steps[0].request.removes
 
 
-def test_a_token_without_renewal_is_put_in_once(tmp_path: Path) -> None:
-    config = read(
-        tmp_path, setup=[{key: value for key, value in STUDY["setup"][0].items() if key != "renew"}]
-    )
-    assert [scenario.renew_ns for scenario in config.groups[0].scenarios] == [None, None, None]
-
-
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
@@ -133,14 +126,6 @@ def test_uploads_are_held_against_the_disk(tmp_path: Path) -> None:
     [problem] = overfull([config], 2e6)
     assert problem.code == "plan-too-large"
     assert "2.3 MiB" in str(problem)
-
-
-def test_a_store_of_three_copies_keeps_each_upload_three_times(tmp_path: Path) -> None:
-    config = read(tmp_path)
-    assert written_bytes(config, {"store": 3}) == 3 * written_bytes(config)
-    assert written_bytes(config, {"other": 3}) == written_bytes(config)
-    assert overfull([config], 7.5e6, {"store": 1}) == ()
-    assert overfull([config], 7.5e6, {"store": 3})
 
 
 def test_a_body_in_a_file_takes_the_files_bytes(tmp_path: Path) -> None:
