@@ -78,6 +78,8 @@ def test_locusts_final_statistics_are_a_table(svload: Say, tmp_path: Path) -> No
     ("line", "said"),
     [
         ("import none.jtl", "none.jtl cannot be imported: there is no such file"),
+        ("import .", "it is not a regular file"),
+        ("import ../x=results.jtl", "is not a valid level name"),
         ("import torn.jtl", "torn.jtl:3: torn.jtl cannot be imported: elapsed is not a whole number"),
         ("import torn.jtl --given users=5", "--given applies only to finished tables"),
         ("import --as table torn.jtl --given users", "--given users is not NAME=VALUE"),

@@ -52,12 +52,6 @@ def test_a_limit_that_suffices_is_not_named(limit: int, value: int) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_each_low_limit_has_its_own_message(monkeypatch: pytest.MonkeyPatch) -> None:
-    low = {resource.RLIMIT_FSIZE: 5 * MIB, resource.RLIMIT_NOFILE: 20}
-    monkeypatch.setattr(limits.resource, "getrlimit", lambda limit: (low.get(limit, -1), -1))
-    assert [one.what for one in limits.short()] == ["the size of one file", "open files"]
-
-
 @pytest.mark.parametrize(
     ("soft", "user", "lacks"),
     [(8, 1000, True), (NEEDED - 1, 1000, True), (NEEDED, 1000, False), (-1, 1000, False), (8, 0, False)],

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import typer
 
-from svload.cli.plain import App, NotPlain, plain
+from svload.cli.plain import App
 
 
 def answer(app: typer.Typer, words: list[str]) -> Any:
@@ -75,11 +75,3 @@ def test_what_is_plain_needs_no_typer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "typer._adapters", None)
     words = ["word", "--count", "7", "--rate", "2.5", "--each", "a", "--file", "/nowhere/x", "--flag"]
     assert answer(App(), words) == ("word", 7, 2.5, ["a"], Path("/nowhere/x"), True)
-
-
-def test_a_kind_that_is_not_known_is_left_to_typer() -> None:
-    info = typer.Option(None)
-    with pytest.raises(NotPlain):
-        plain("1", complex, info)
-    with pytest.raises(NotPlain):
-        plain("1", list[complex], info)

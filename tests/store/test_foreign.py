@@ -3,7 +3,6 @@ failures, times clipped to the window."""
 
 from __future__ import annotations
 
-import gzip
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
@@ -143,40 +142,22 @@ def test_two_methods_are_two_steps(one: str, other: str, labels: set[str], tmp_p
 
 
 @pytest.mark.parametrize(
-    ("names", "threads", "groups"),
+    ("threads", "groups"),
     [
-        # Of several scenarios in one plan.
-        (
-            "timeStamp,elapsed,Latency,label,responseCode,success,allThreads,threadName",
-            ("Browse 1-1", "Buy 2-1"),
-            {"Browse", "Buy"},
-        ),
-        # Of machines beside each other: their names stand before the group's.
-        (
-            "timeStamp,elapsed,label,responseCode,threadName,success,allThreads",
-            ("10.0.0.1-Buy 1-1", "10.0.0.2-Buy 1-1"),
-            {"10.0.0.1-Buy", "10.0.0.2-Buy"},
-        ),
-        # Of tools without threads.
-        ("timeStamp,elapsed,Latency,label,method,bytes,responseCode,success,allThreads", ("", ""), {"load"}),
+        (("Browse 1-1", "Buy 2-1"), {"Browse", "Buy"}),  # several scenarios in one plan
+        (("10.0.0.1-Buy 1-1", "10.0.0.2-Buy 1-1"), {"10.0.0.1-Buy", "10.0.0.2-Buy"}),  # several machines
+        ((), {"load"}),  # a tool without threads
     ],
 )
-def test_taurus_groups(names: str, threads: tuple[str, str], groups: set[str], tmp_path: Path) -> None:
-    rows = []
-    for at in range(60):
-        cells = {
-            **dict.fromkeys(("elapsed", "Latency", "bytes"), 7),
-            "label": "/",
-            "method": "GET",
-            "responseCode": 200,
-            "success": "true",
-            "allThreads": 2,
-            "timeStamp": 1_700_000_000_000 + 20 * at,
-            "threadName": threads[at % 2],
-        }
-        rows.append(",".join(str(cells[name]) for name in names.split(",")))
+def test_taurus_groups(threads: tuple[str, ...], groups: set[str], tmp_path: Path) -> None:
     path = tmp_path / "kpi.jtl"
-    path.write_text("\n".join([names, *rows]) + "\n")
+    lines = [
+        "timeStamp,elapsed,Latency,label,responseCode,success,allThreads" + ",threadName" * bool(threads)
+    ]
+    for at in range(60):
+        cells = (1_700_000_000_000 + 20 * at, 7, 7, "/", 200, "true", 2, *threads[at % 2 :][:1])
+        lines.append(",".join(map(str, cells)))
+    path.write_text("\n".join(lines) + "\n")
     assert form_of(path) == "jtl"
     assert set(made(path).group_names.values()) == groups
 
@@ -205,36 +186,6 @@ def test_few_columns_suffice_and_what_is_missing_is_said(tmp_path: Path) -> None
     assert read.vus == {"load": most}
     (group,) = read.groups
     assert group.failed == sum(not one.ok for one in LOAD) and group.errors == {"other": group.failed}
-
-
-def test_thread_groups_are_traffic_groups(tmp_path: Path) -> None:
-    path = files.write_jtl(tmp_path / "a.jtl", LOAD, group="Front")
-    other = files.write_jtl(tmp_path / "b.jtl", LOAD, group="Back office")
-    path.write_text(path.read_text() + other.read_text().partition("\n")[2])
-    read = made(path)
-    assert [group.name for group in read.groups] == ["Front", "Back-office"]
-    assert [group.begun for group in read.groups] == [len(LOAD), len(LOAD)]
-    assert read.group_names == {"Front": "Front", "Back-office": "Back office"}
-
-
-def test_transactions_do_not_count_twice(tmp_path: Path) -> None:
-    path = files.write_jtl(tmp_path / "a.jtl", LOAD)
-    lines = path.read_text().splitlines()
-    whole = lines[1].replace(
-        ",OK,", ',"Number of samples in transaction : 1, number of failing samples : 0",'
-    )
-    path.write_text("\n".join([lines[0], whole, *lines[1:]]) + "\n")
-    read = made(path)
-    assert read.requests == len(LOAD) and any("transaction" in note for note in read.notes)
-
-
-def test_gzip_and_other_delimiters_are_read(tmp_path: Path) -> None:
-    plain = files.write_jtl(tmp_path / "a.jtl", [one for one in LOAD if one.label == "home"])
-    packed = tmp_path / "a.jtl.gz"
-    packed.write_bytes(gzip.compress(plain.read_bytes()))
-    semicolons = tmp_path / "b.jtl"
-    semicolons.write_text(plain.read_text().replace(",", ";"))
-    assert made(plain).groups == made(packed).groups == made(semicolons).groups
 
 
 def test_whole_seconds_of_k6_are_said(tmp_path: Path) -> None:
@@ -270,12 +221,6 @@ def test_failed_connections_are_named(tmp_path: Path, exception: str, message: s
     )
     for file in (table, document):
         assert made(file).groups[0].errors[error] == 1
-
-
-def test_many_labels_are_one_step(tmp_path: Path) -> None:
-    asked = [files.Asked(0, 100 * place, 50, f"/item/{place}") for place in range(MOST_STEPS + 1)]
-    read = made(files.write_jtl(tmp_path / "a.jtl", asked))
-    assert read.steps == {"Users": ("all",)}
 
 
 def test_files_with_other_steps_get_the_same_order(tmp_path: Path) -> None:

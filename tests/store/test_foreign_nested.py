@@ -34,21 +34,6 @@ def write(path: Path, rows: Sequence[Row], columns: Sequence[str] = (), threads:
 
 
 CASES: dict[str, tuple[list[Row], list[str], str]] = {
-    "redirects, the whole first": (
-        [(0, 300, "home", ""), (0, 200, "home-0", ""), (200, 100, "home-1", ""), (310, 50, "next", "")],
-        ["home", "next"],
-        "2 parts of other samples (redirects, embedded resources) are left out (home-0: 1, home-1: 1).",
-    ),
-    "redirects, the whole last": (
-        [(0, 40, "a b-0", ""), (41, 30, "a b-1", ""), (0, 71, "a b", "")],
-        ["a b"],
-        "2 parts of other samples",
-    ),
-    "parts with names of their own": (
-        [(0, 500, "page", ""), (10, 90, "logo.png", ""), (120, 380, "site.css", ""), (501, 20, "logo.png", "")],
-        ["page", "logo.png"],
-        "2 parts of other samples",
-    ),
     "a transaction of samplers that are called as its parts would be": (
         [(0, 100, "Search-1", ""), (100, 150, "Search-2", ""), (0, 250, "Search", "T")],
         ["Search-1", "Search-2"],
@@ -58,16 +43,6 @@ CASES: dict[str, tuple[list[Row], list[str], str]] = {
         [(0, 300, "buy", "U"), (0, 120, "cart", ""), (130, 170, "pay", "")],
         ["cart", "pay"],
         "1 rows of transactions are left out",
-    ),
-    "a transaction in a transaction, with a redirect inside": (
-        [(0, 900, "all", "T"), (0, 400, "first", "T"), (0, 390, "get", ""), (5, 100, "get-0", ""), (410, 480, "put", "")],
-        ["get", "put"],
-        "2 rows of transactions are left out",
-    ),
-    "a transaction that holds nothing is the request": (
-        [(0, 100, "Checkout", "T"), (200, 100, "Checkout", "T"), (400, 10, "home", "")],
-        ["Checkout", "Checkout", "home"],
-        "",
     ),
     "a sampler without a URL that holds nothing": ([(0, 7, "script", "U"), (8, 9, "home", "")], ["script", "home"], ""),
     "one after the other, with clocks that round": (

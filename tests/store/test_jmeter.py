@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tests.store.jmeter.cases import CASES
 
 from svload.cli import main
 from svload.store import read_trial
@@ -23,6 +22,7 @@ from svload.store.foreign.run import form_of, read_foreign
 from svload.store.foreign.tabulate import Made
 
 HERE = Path(__file__).parent / "jmeter"
+CASES = sorted(path.name.removesuffix(".jtl.gz") for path in HERE.glob("*.jtl.gz"))
 PERCENTILES = {"medianResTime": 50, "pct1ResTime": 90, "pct2ResTime": 95, "pct3ResTime": 99}
 FIRST_ROW_LOST = "no-names"
 """The dashboard takes the first row of a file without names for them."""
@@ -150,13 +150,3 @@ def test_the_command_prints_jmeters_numbers(name: str, printed: Printed) -> None
     for group in trial.summary.groups:
         by_label.update({imported["labels"][step.name]: step.due for step in group.steps})
     assert by_label == {label: row["sampleCount"] for label, row in dashboard.items() if label != "Total"}
-
-
-def test_the_command_prints_jmeters_failures(printed: Printed) -> None:
-    """Every request of one label fails, and none of the other."""
-    told, dashboard = printed("failing")
-    metrics = metrics_of(told)
-    assert metrics["Users.failed"] == dashboard["Total"]["errorCount"] == dashboard["late"]["sampleCount"]
-    assert 1e3 * metrics["Users.ok_response.mean"] == pytest.approx(
-        dashboard["home"]["meanResTime"], rel=1e-6
-    )

@@ -17,10 +17,6 @@ def test_what_was_written_is_read_at_once(tmp_path: Path) -> None:
     assert read_events(journal.path).dropped == ()
 
 
-def test_no_journal_is_an_empty_one(tmp_path: Path) -> None:
-    assert read_events(tmp_path / "none.jsonl").events == ()
-
-
 def test_a_line_torn_anywhere_is_dropped_and_said_and_the_next_one_is_whole(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     with Journal(path) as journal:
@@ -61,12 +57,6 @@ def test_a_line_after_one_that_a_full_disk_cut_is_whole(tmp_path: Path, fits: in
     read = read_events(path)
     assert [event.text("text") for event in read.events] == ["last"]
     assert (len(read.dropped), read.damaged) == (1, ())
-
-
-def test_a_surrogate_does_not_stop_the_journal(tmp_path: Path) -> None:
-    with Journal(tmp_path / "e") as journal:
-        journal.write(Event("notice", {"text": "\udcff"}))
-    assert len(read_events(tmp_path / "e").events) == 1
 
 
 @pytest.mark.parametrize(

@@ -44,16 +44,6 @@ def test_what_was_imported_comes_out_as_it_was(tmp_path: Path) -> None:
     assert ends == sorted(ends)
 
 
-def test_imported_again_it_is_the_same_trial(tmp_path: Path) -> None:
-    first = imported(tmp_path / "runs", files.write_jtl(tmp_path / "a.jtl", LOAD))
-    (exported,) = api.export_jtl(str(first), tmp_path / "out")
-    again = imported(tmp_path / "runs", exported)
-    one, other = (read_trial(run / "trials" / "a.r1") for run in (first, again))
-    assert one.summary.groups == other.summary.groups and one.summary.window_ns == other.summary.window_ns
-    for name in ("due_ns", "done_ns", "status", "error", "step", "body_bytes"):
-        assert np.array_equal(one.samples[name], other.samples[name]), name
-
-
 def test_svload_s_own_rows_are_jmeters(tmp_path: Path) -> None:
     """A run of svload's: each finished request of a group that keeps rows, its begin to its end, to the millisecond."""
     run = make_run(tmp_path / "runs", cases=1, replicates=1, duration_s=0.4, faults={"*": "errors"})

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import errno
 import os
 import stat
 import subprocess
@@ -10,9 +9,8 @@ from pathlib import Path
 import pytest
 from tests.support import SyntheticRun, make_run
 
-from svload.model.certificates import Certificates
 from svload.model.errors import SvloadError
-from svload.store import find_run, open_pack, pack_run, query, read_trial, verify_run, write_artefact
+from svload.store import find_run, open_pack, pack_run, query, read_trial, verify_run
 from svload.store.journal import Journal
 from svload.store.seal import sha256_file
 
@@ -119,29 +117,11 @@ def test_a_truncated_or_flipped_pack_is_refused(run: SyntheticRun, tmp_path: Pat
         assert_refused(pack, tmp_path)
 
 
-def test_a_full_cache(run: SyntheticRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    pack = pack_run(run, tmp_path / "p.zip")
-    monkeypatch.setattr("svload.store.pack._unpack", full)
-    with pytest.raises(OSError, match="No space left on device"):
-        open_pack(pack, tmp_path / "cache")
-
-
 def assert_refused(path: Path, tmp_path: Path) -> None:
     with pytest.raises(SvloadError) as why:
         open_pack(path, tmp_path / "cache")
     assert why.value.problems[0].code == "run-damaged"
     assert not list((tmp_path / "cache").glob("*"))
-
-
-def test_what_was_known_when_the_run_began_comes_along(tmp_path: Path) -> None:
-    made = make_run(tmp_path / "runs", cases=1, replicates=1, duration_s=0.3)
-    write_artefact(made.certificates_path, Certificates())
-    again = open_pack(pack_run(made, tmp_path / "one.svload.zip"), tmp_path / "packs")
-    assert again.certificates_path.is_file()
-    assert again.certificates() == made.certificates()
 
 
 @pytest.mark.parametrize("name", ["..", ".", "", "a\x1b[31m b"])

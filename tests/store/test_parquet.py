@@ -44,12 +44,6 @@ def test_tables_come_back_as_they_were(tmp_path: Path) -> None:
     assert len(read_table(tmp_path / "samples.parquet")["due_ns"]) == 0
 
 
-def test_buffers_are_wrapped_not_copied() -> None:
-    buffer = array("Q", range(100)).tobytes()
-    arrow = to_arrow({"a": ("u64", buffer)}, {"a": "u64"})
-    assert arrow.column("a").chunk(0).buffers()[1].address == np.frombuffer(buffer, dtype="u1").ctypes.data
-
-
 @pytest.mark.parametrize(
     "bad",
     [

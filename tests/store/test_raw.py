@@ -23,11 +23,6 @@ def test_what_is_read(tmp_path_factory: pytest.TempPathFactory, rows: list[tuple
     assert read_tables(path) == {"one": table, "two": NUMBERS, "none": {}}
 
 
-def test_any_buffer_may_be_given(tmp_path: Path) -> None:
-    write_tables(tmp_path / "t", {"x": {"a": ("u32", memoryview(array("I", [1, 2, 3])))}})
-    assert read_tables(tmp_path / "t")["x"]["a"] == ("u32", array("I", [1, 2, 3]).tobytes())
-
-
 @pytest.mark.parametrize(
     "table",
     [{"a": ("u64", b"1234567")}, {"a": ("u64", bytes(8)), "b": ("u8", bytes(2))}, {"a": ("u128", bytes(16))}],

@@ -48,20 +48,6 @@ def test_numbers_are_those_of_the_files(run: SyntheticRun) -> None:
     assert counts == [(sum(group.failed for group in trial.summary.groups),)]
 
 
-def test_factors_can_be_joined(run: SyntheticRun) -> None:
-    columns, rows = query(
-        run, "select server, count(*) n from trials join cases using (case_name) group by 1 order by 1"
-    )
-    assert columns == ["server", "n"]
-    assert rows == [("backend", 1), ("cache-hit", 2), ("cache-miss", 2)]
-
-
-def test_failures_have_names(run: SyntheticRun) -> None:
-    names = {name for (name,) in query(run, "select distinct error_name from samples where error > 0")[1]}
-    assert names <= {"connect_refused", "status", "timeout_first_byte"}
-    assert names
-
-
 def test_an_empty_run_has_the_same_tables(tmp_path: Path) -> None:
     empty = make_run(tmp_path, cases=1, replicates=1, faults={"*": "unsealed"})
     for view in VIEWS:

@@ -41,16 +41,6 @@ def test_the_findings_are_the_same_and_nothing_counts_as_damaged(run: SyntheticR
         assert values == {key: estimate.value for key, estimate in sealed.metrics.items()}
 
 
-def test_damage_in_a_thin_copy_is_found(run: SyntheticRun, tmp_path: Path) -> None:
-    opened = open_pack(api.pack(str(run.path), tmp_path / "thin.zip", thin=True), tmp_path / "cache")
-    path = opened.trial("TC0.r1").table("histograms")
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(bytes(data))
-    (problem,) = verify_run(opened)
-    assert "histograms.parquet" in str(problem)
-
-
 def test_a_thin_copy_may_remake_its_findings(run: SyntheticRun, tmp_path: Path) -> None:
     """They are no sealed fact: a report of another day makes them anew, which is no damage."""
     api.analyse(run)
@@ -63,16 +53,6 @@ def test_a_thin_copy_may_remake_its_findings(run: SyntheticRun, tmp_path: Path) 
     opened.findings_path.write_text(edited)
     (said,) = api.verify(str(opened.path))["made_again"]
     assert "did not match the sealed trials" in said
-
-
-def test_a_record_of_thinning_excuses_no_other_seal(run: SyntheticRun, tmp_path: Path) -> None:
-    opened = open_pack(api.pack(str(run.path), tmp_path / "thin.zip", thin=True), tmp_path / "cache")
-    record = json.loads(opened.thinned_path.read_text())
-    name = "trials/TC0.r1/histograms.parquet"
-    record["files"][name]["sealed"] = "0" * 64
-    opened.thinned_path.write_text(json.dumps(record))
-    (problem,) = verify_run(opened)
-    assert "histograms.parquet" in str(problem)
 
 
 def test_no_folder_is_named(run: SyntheticRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
