@@ -15,8 +15,6 @@ from svload.model.facts import Death
 from svload.model.results import Belief, CaseResult, Claim, Estimate, Findings, TrialResult
 
 STUDY = Path(__file__).parents[2] / "studies/002-factorial-redis"
-STEPS = (0.99, 1.0, 1.01)
-"""What trials make of a number."""
 
 
 @pytest.fixture(scope="module")
@@ -56,83 +54,12 @@ def none(query: str) -> list[dict[str, Any]]:
     return []
 
 
-def test_a_page_s_cost_is_its_cpu_over_its_throughput(tables: ModuleType) -> None:
-    numbers = {
-        "users.throughput": 50.0,
-        "users.response.p50": 0.1,
-        "web.cpu.mean": 0.1,
-        "store.cpu.mean": 0.01,
-    }
-    large = {"stored": "thousand", "storage": "keys"}
-    small = {"stored": "ten", "storage": "mget"}
-    cases = [
-        case("a", large, numbers),
-        case("b", small, {}),
-        case("c", {"stored": "ten", "storage": "hash"}, {}, "left out"),
-    ]
-    trials = [trial("a", at, numbers | {"web.cpu.mean": 0.1 * step}) for at, step in enumerate(STEPS, 1)]
-    [made] = tables.tables(run("factorial-storage", cases, trials), none)
-    assert [row[:2] for row in made.rows] == [("ten", "mget"), ("thousand", "keys")], (
-        "by how much is stored, without what is left out"
-    )
-    assert made.rows[0][2:] == ("–",) * 4
-    web, store, response, pages = made.rows[1][2:]
-    assert web.startswith("2 ms (1.9")
-    assert store == "0.2 ms (0.2 to 0.2)"
-    assert response == "0.1 s (0.09 to 0.11)"
-    assert pages == "50/s (45 to 55)"
-
-
 def test_a_trial_that_is_not_believed_makes_no_cost(tables: ModuleType) -> None:
     numbers = {"users.throughput": 50.0, "web.cpu.mean": 0.1}
     wrong = trial("a", 1, numbers | {"web.cpu.mean": 5.0}, refused="web.cpu.mean")
     assert tables.cost([wrong, trial("a", 2, numbers)], "web") == "2 ms"
     assert tables.cost([wrong], "web") == "–"
     assert tables.cost([trial("a", 1, numbers | {"users.throughput": 0.0})], "web") == "–"
-
-
-def test_who_ended_for_want_of_memory(tables: ModuleType) -> None:
-    held = {"web.memory_bytes": 64 * 2**20}
-    killed = Death(service="web", cause="oom_kill", kills=1, limits=held, offset_s=1.0)
-    ended = Death(
-        service="store",
-        cause="exit",
-        process="redis",
-        exit=-9,
-        limits={"store.memory_bytes": 64 * 2**20},
-        offset_s=2.0,
-    )
-    mib = 2**20
-    numbers = {"web.memory.max": 60.0 * mib, "store.memory.max": 10.0 * mib}
-    trials = [
-        trial("web-64", 1, numbers, [killed]),
-        trial("web-64", 2, numbers | {"web.memory.max": 64.0 * mib}, [killed]),
-        trial("web-64", 3, numbers),
-        trial("store-64", 1, numbers, [ended]),
-        trial("both", 1, {}),
-    ]
-    cases = [
-        case(
-            "web-64",
-            {"limits": "web-64", "stored": "five-thousand"},
-            {"users.throughput": 900.0, "users.ok_throughput": 2.0},
-        ),
-        case("store-64", {"limits": "store-64", "stored": "five-thousand"}, {}),
-        case("both", {"limits": "both-4g", "stored": "thousand"}, {}),
-    ]
-    [made] = tables.tables(run("factorial-memory", cases, trials), none)
-    assert made.rows == (
-        (
-            "web-64",
-            "five-thousand",
-            "web in 2 of 3 (killed for want of memory)",
-            "64 MiB",
-            "10 MiB",
-            "2/s (1.8 to 2.2)",
-        ),
-        ("store-64", "five-thousand", "store in 1 of 1 (ended by itself)", "60 MiB", "10 MiB", "–"),
-        ("both-4g", "thousand", "nobody", "–", "–", "–"),
-    )
 
 
 def claim(pair: tuple[str, str], **more: Any) -> Claim:
@@ -142,16 +69,6 @@ def claim(pair: tuple[str, str], **more: Any) -> Claim:
         "blocks": 6, "ratio": ratio, "p": 0.1, "p_adjusted": 0.2, "mde": 0.123, "sentence": "",
     }  # fmt: skip
     return Claim(**plain | more)
-
-
-def test_a_claim_of_the_limit_has_the_papers_ratio_and_what_so_many_pairs_find(tables: ModuleType) -> None:
-    claims = [
-        claim(("F-1.0-0", "F-0.8-0")),
-        claim(("F-1.0-0", "F-1.0-100"), factor="think"),
-        claim(("A", "B")),
-    ]
-    made = tables.limit_claims(run("factorial", [], claims=claims))
-    assert made.rows == (("F-0.8-0 over F-1.0-0", "0.9 (0.8 to 1.01)", "0.98", "6", "12 %", "open"),)
 
 
 def test_the_confounded_copy_tells_why_nothing_is_claimed(tables: ModuleType) -> None:
@@ -167,10 +84,6 @@ def test_first_and_last_byte_of_cells_with_rows_and_without(tables: ModuleType) 
     made = {row[0]: row[1:] for row in tables.first_bytes(ours, kept).rows}
     assert made["F-1.0-100"] == ("1.2 ms", "1.3 ms", "1,200", "99.5 %", "50 %", "about half")
     assert made["S-1.0-0"] == ("–",) * 6
-
-
-def test_another_study_has_no_tables(tables: ModuleType) -> None:
-    assert tables.tables(run("factorial-elsewhere", []), none) == []
 
 
 def test_nothing_measured_is_told_as_nothing(tables: ModuleType) -> None:

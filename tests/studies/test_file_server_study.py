@@ -10,7 +10,7 @@ from tests.studies.scripts import packed, rows_of, script, words_of
 
 from svload import api
 from svload.lab import find_mistakes, kit_options
-from svload.model.results import CaseResult, Findings
+from svload.model.results import Findings
 from svload.model.traffic import FeederPart, Template
 from svload.store import RunDir, open_pack, verify_run
 from svload.study import load_study, resolve
@@ -68,20 +68,12 @@ def test_files_are_as_long_as_it_says(tmp_path: Path) -> None:
     assert made["b-0"] != made["b-1"]
 
 
-USERS = (1, 2, 4, 8, 16, 32, 64)
-
-
 run = packed(STUDY / "example/file-server-short.svload.zip")
 
 
 @pytest.fixture(scope="module")
 def findings(run: RunDir) -> Findings:
     return api.runs.analyse(run)
-
-
-@pytest.fixture(scope="module")
-def cases(findings: Findings) -> dict[tuple[str, int], CaseResult]:
-    return {(case.levels["size"], int(case.levels["users"])): case for case in findings.cases}
 
 
 def own_script(name: str) -> ModuleType:
@@ -97,48 +89,6 @@ def test_it_is_whole(run: RunDir, findings: Findings) -> None:
     assert findings.complete
     assert findings.sealed_trials == 147
     assert "147 trials in 29 minutes" in readme()
-
-
-def test_one_user_fills_the_server(findings: Findings, cases: dict[tuple[str, int], CaseResult]) -> None:
-    shown = {}
-    for size, users in (("1KB", 1), ("1KB", 64), ("500KB", 1), ("500KB", 64)):
-        found = cases[size, users].metrics["clients.throughput"].value
-        assert found is not None
-        shown[size, users] = f"{found:.0f}/s"
-    p50 = [cases["1KB", users].metrics["clients.response.p50"].value for users in (1, 64)]
-    told = (
-        f"{shown['1KB', 1]} of 1 KB for one user (p50 {1e3 * p50[0]:.3g} ms), {shown['1KB', 64]} for 64 ({1e3 * p50[1]:.0f} ms); "
-        f"{shown['500KB', 1]} and {shown['500KB', 64]} of 500 KB"
-    )
-    assert told in readme()
-    stars = [limit for curve in findings.curves for limit in curve.limits if limit.name == "N*"]
-    assert len(stars) == 7
-    for star in stars:
-        assert star.value < 1.5
-    assert [star.state for star in stars].count("bracketed") == 2
-    assert "is not bracketed by these levels" in readme()
-    small = [curve for curve in findings.curves if curve.when["size"] not in ("50MB", "500MB")]
-    assert max(abs(curve.law_off) for curve in small if curve.law_off is not None) < 0.03
-    assert "holds within 3 % up to 1 MB" in readme()
-
-
-def test_where_the_load_is_the_limit_no_throughput_is_told(cases: dict[tuple[str, int], CaseResult]) -> None:
-    refused = {
-        key: users
-        for key in ("50MB", "500MB")
-        if (users := [one for one in USERS if cases[key, one].metrics["clients.throughput"].value is None])
-    }
-    assert refused == {"50MB": [8, 16, 32, 64], "500MB": [4, 8, 16, 32, 64]}
-    most = {
-        size: max(
-            value
-            for users in USERS
-            if (value := cases[size, users].metrics["clients.throughput"].value) is not None
-        )
-        for size in refused
-    }
-    told = f"{most['50MB']:.0f}/s of 50 MB and {most['500MB']:.1f}/s of 500 MB, with two users"
-    assert told in readme()
 
 
 def test_sending_the_file_leads_from_500_kb_on(run: RunDir) -> None:
@@ -201,20 +151,6 @@ def test_the_readme_shows_what_their_tables_say(others: dict[str, tuple[RunDir, 
     assert [len(one.rows) for one in kept] == [1, 2, 6, 5]
     for one in kept:
         assert rows_of(one) in shown, f"{one.title}: make the README's table anew by tables.py"
-
-
-def test_what_the_mends_gain_is_told_with_its_interval(others: dict[str, tuple[RunDir, Findings]]) -> None:
-    gains = {claim.treatment: claim for claim in others["mended-short"][1].claims}
-    every, alone, workers = gains["all"], gains["threads"], gains["workers-and-kept"]
-    assert every.outcome == "decided"
-    assert every.ratio.value is not None
-    assert (
-        f"serve {every.ratio.value:.1f} times as much** ({every.ratio.low:.1f} to {every.ratio.high:.1f})"
-        in readme()
-    )
-    assert alone.outcome == "open"
-    assert f"({alone.ratio.low:.2f} to {alone.ratio.high:.2f})" in readme()
-    assert (workers.outcome, workers.blocks) == ("decided", 6)
 
 
 def test_the_disk_is_named_where_the_paper_names_it(others: dict[str, tuple[RunDir, Findings]]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import shlex
 import signal
 import socket
@@ -285,123 +284,12 @@ def _descriptors(pid: int) -> int:
     return len(list(Path(f"/proc/{pid}/fd").iterdir()))
 
 
-def _cpu_s(pid: int) -> float:
-    words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
-
-
-@contextmanager
-def only(pid: int, free: int) -> Iterator[None]:
-    """The process can open so many more descriptors."""
-    held = {int(one.name) for one in Path(f"/proc/{pid}/fd").iterdir()}
-    unused = [number for number in range(1_000) if number not in held]
-    soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
-    resource.prlimit(pid, resource.RLIMIT_NOFILE, (unused[free], hard))
-    try:
-        yield
-    finally:
-        resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
-
-
-def test_no_descriptor_for_a_file(built: Callable[[bool], Path], database: Path, tmp_path: Path) -> None:
-    """One for the peer, one for the connection that the thread keeps, none for the file."""
-    with serving(built(True), database, tmp_path, keep_auth=True) as servers:
-        user = _user(servers)
-        servers.ask(f"new:{user}:secret")
-        [pid] = _pids(servers.port)
-        wait_until(lambda: not _peers(pid))
-        with only(pid, 2):
-            assert servers.ask(f"get:{user}:secret", "small") == b"ok\nerror: no descriptor is left\n"
-        wait_until(lambda: not _peers(pid))
-        assert servers.ask(f"get:{user}:secret", "small").startswith(b"ok\nfile 1000\n")
-
-
-def _peers(pid: int) -> list[str]:
-    """Its connections: sockets beyond the one that it listens on."""
-    links = [os.readlink(one) for one in Path(f"/proc/{pid}/fd").iterdir() if one.is_symlink()]
-    return [link for link in links if link.startswith("socket:")][1:]
-
-
-@pytest.mark.parametrize("which", ["file server", "authentication server"])
-def test_without_a_descriptor_for_a_peer_it_waits_and_does_not_spin(
-    built: Callable[[bool], Path], database: Path, tmp_path: Path, which: str
-) -> None:
-    with serving(built(False), database, tmp_path) as servers:
-        port = servers.port if which == "file server" else servers.auth_port
-        [pid] = _pids(port)
-        wait_until(lambda: not _peers(pid))
-        with only(pid, 0), socket.create_connection(("127.0.0.1", port), 10) as peer:
-            before = _cpu_s(pid)
-            peer.settimeout(0.6)
-            peer.sendall(b"stats\n")
-            with pytest.raises(TimeoutError):
-                peer.recv(1)
-            assert _cpu_s(pid) - before < 0.3
-        assert servers.stats(port if port == servers.auth_port else None)["connections"] > 0
-
-
 def test_who_says_nothing_is_let_go(built: Callable[[bool], Path], database: Path, tmp_path: Path) -> None:
     with serving(built(True), database, tmp_path, timeout=0.5) as servers:
         wait_until(lambda: servers.stats()["broken"] == 1)  # who looked whether it listens
         with socket.create_connection(("127.0.0.1", servers.port), 10) as silent:
             assert silent.recv(10) == b""
         wait_until(lambda: servers.stats()["broken"] == 2)
-
-
-def test_lost_database_connection(built: Callable[[bool], Path], database: Path, tmp_path: Path) -> None:
-    """What was not begun over the old one is done over the new one, once."""
-    with serving(built(True), database, tmp_path, pooled=True) as servers:
-        user = _user(servers)
-        for number in range(4):  # both workers have one
-            assert servers.ask(f"new:{user}-{number}:secret") == b"ok\n"
-        before = servers.stats(servers.auth_port)["database_connections"]
-        ids = _sql(database, "SELECT id FROM information_schema.processlist WHERE user = 'lab'").split()
-        assert ids
-        for number in ids:
-            _sql(database, f"KILL {number}")
-        for number in range(4, 8):
-            assert servers.ask(f"new:{user}-{number}:secret") == b"ok\n"
-        assert servers.ask(f"get:{user}-7:secret", "small").startswith(b"ok\nfile 1000\n")
-        after = servers.stats(servers.auth_port)
-        assert after["database_connections"] > before
-        assert (after["created"], after["database_errors"]) == (8, 0)
-
-
-@pytest.mark.parametrize(("keep_db", "made"), [(False, 6), (True, 1)])
-def test_a_worker_keeps_its_database_connection_where_it_is_told_to(
-    built: Callable[[bool], Path], database: Path, tmp_path: Path, keep_db: bool, made: int
-) -> None:
-    with serving(built(True), database, tmp_path, workers=1, keep_db=keep_db) as servers:
-        for _ in range(6):
-            servers.ask("get:nobody:pw")
-        assert servers.stats(servers.auth_port)["database_connections"] == made
-
-
-def test_a_silent_authentication_server_is_given_up(built: Callable[[bool], Path], tmp_path: Path) -> None:
-    """Its backlog is full: the connection does not stand, and that wait ends too."""
-    with socket.socket() as deaf, ExitStack() as stack:
-        deaf.bind(("127.0.0.1", 0))
-        deaf.listen(0)
-        for _ in range(8):
-            peer = stack.enter_context(socket.socket())
-            peer.setblocking(False)
-            peer.connect_ex(deaf.getsockname())
-        port = free_port()
-        (tmp_path / "files").mkdir()
-        front = (
-            f"{built(True)}/fileserver --port {port} --auth-port {deaf.getsockname()[1]} "
-            f"--files {tmp_path}/files --timeout 0.5"
-        )
-        stack.enter_context(running(shlex.split(front), port, tmp_path / "log"))
-        with socket.create_connection(("127.0.0.1", port), 10) as asking:
-            asking.sendall(b"get:a:b\n")
-            with asking.makefile("rb") as answers:
-                assert answers.read() == b"error: the authentication server does not answer\n"
-
-
-def _sql(database: Path, text: str) -> str:
-    command = ["mariadb", "--no-defaults", "-uroot", "-N", "-S", str(database), "-e", text]
-    return subprocess.run(command, check=True, timeout=HANG_S, capture_output=True, text=True).stdout
 
 
 def test_without_a_database_it_says_so(built: Callable[[bool], Path], tmp_path: Path) -> None:

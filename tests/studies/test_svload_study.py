@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.studies.scripts import packed, words_of
+from tests.studies.scripts import packed
 
 from svload import api
 from svload.api import OwnTable
@@ -46,7 +46,6 @@ ALONE = {
     "descriptors": lambda row: row["layer"] in ("swift", "kernel"),
     "memcached": lambda row: row["layer"] == "memcached",
 }
-LOOPS = ("campaign", "campaign-short", "crowd", "layers", "parameters", "network")
 
 
 def lock(profile: str | None) -> Lock:
@@ -99,18 +98,6 @@ def test_a_layer_alone_is_final_there_and_default_elsewhere(layer: str) -> None:
     assert wanted not in (said("default"), said("final"))
 
 
-def test_every_set_is_asked_by_some_profile_and_stock_sets_nothing() -> None:
-    levels = [
-        level.name
-        for profile in (*LOOPS, "first")
-        for factor in lock(profile).factors
-        if factor.name == "tuning"
-        for level in factor.levels
-    ]
-    assert set(levels) == {path.stem for path in (STUDY / "sets").iterdir()}
-    assert said("stock") == {("lab",): {}} or not said("stock")
-
-
 @pytest.mark.parametrize("profile", [None, "demo", "real", "paper"])
 def test_its_cases_are_those_of_the_papers_table_in_its_order(profile: str | None) -> None:
     made = lock(profile)
@@ -152,9 +139,6 @@ def test_it_is_found_by_name_as_packed_with_the_package() -> None:
     assert find_study("001-svload").read_text() == (STUDY / "study.yaml").read_text()
 
 
-README = words_of(STUDY / "README.md")
-
-
 campaign = packed(STUDY / "packs/campaign.svload.zip")
 
 
@@ -183,26 +167,6 @@ def test_the_campaign_is_whole(campaign: RunDir, findings: Findings) -> None:
     cases = {case.case for case in findings.cases if case.excluded is None}
     assert len(cases) == 40
     assert all(case.endswith((".default", ".final")) for case in cases)
-
-
-def test_it_says_what_tuning_did_with_interval_and_counter(campaign: RunDir, findings: Findings) -> None:
-    claims = {claim.name: claim for claim in findings.claims}
-    assert claims["success"].outcome == "no difference"
-    assert {claim.outcome for name, claim in claims.items() if name.startswith("tuning (")} == {"open"}
-    times = {key[0]: row for key, row in rows(campaign, "Table VIII").items()}
-    assert len(times) == 20
-    assert {row["direction"] for row in times.values()} == {"ours not told apart"}
-    for case in ("TC7", "TC19", "TC0"):
-        assert times[case]["after / before"].replace(" (", ", ").rstrip(")") in README
-    same = rows(campaign, "Fig. 5: is it")
-    for service, of in (("cache", "CPU"), ("cache", "memory")):
-        low, high = same[service, of]["after / before"].split("(")[1].rstrip(")").split(" to ")
-        assert f"{100 * float(low) - 100:.0f} to {100 * float(high) - 100:.0f} %" in README
-    assert same["backend", "memory"]["almost the same"] == "yes: any difference is below 2.8%"
-    way = rows(campaign, "What gives way first")
-    assert {row["before: queue, limit or counter"] for row in way.values()} == {"nothing"}
-    refused = sum(trial.verdict.instrument == "REFUSED" for trial in findings.trials)
-    assert f"{refused} trials are REFUSED" in README
 
 
 def test_what_fails_first_is_in_the_readme_as_its_table_has_it(first: RunDir) -> None:

@@ -50,20 +50,3 @@ def test_the_readme_shows_what_its_tables_say(tables: dict[str, OwnTable]) -> No
         "What the ramp does to the statistics",
     ):
         assert rows_of(tables[title]) in shown, f"{title}: make the README's table anew by tables.py"
-
-
-def test_the_words_are_of_its_numbers(findings: Findings) -> None:
-    claims = {claim.name: claim for claim in findings.claims}
-    hundred = claims["more users than ten: vus-100"].ratio
-    assert hundred.value is not None
-    assert (
-        f"{hundred.value:.1f} times ({hundred.low:.3g} to {hundred.high:.3g}) from 10 to 100 users"
-        in readme()
-    )
-    [star] = [limit for curve in findings.curves for limit in curve.limits if limit.name == "N*"]
-    assert star.state == "bracketed"
-    assert star.value is not None
-    assert f"N* = {star.value:.0f} users" in readme()
-    [full] = [found for curve in findings.curves for found in curve.demands if found.bottleneck]
-    assert full.resource == "CPU of swift"
-    assert f"{1e3 * full.demand_s:.1f} ms of CPU a download" in readme()

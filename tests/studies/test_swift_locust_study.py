@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import csv
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import duckdb
 import pytest
-from tests.evolve import evolve
-from tests.studies.scripts import script
 
-from svload.analysis.checks import all_checks
 from svload.api.studies import misfits
 from svload.lab import copies, find_mistakes, kit_options
 from svload.model.executors import ConstantVus
-from svload.model.results import Estimate
 from svload.model.study import CaseConfig, Lock
 from svload.run.fits import overfull, written_bytes
 from svload.study import load_study, resolve
-from svload.tables.checks import all_table_checks
 
 pytestmark = pytest.mark.slow
 
@@ -91,38 +85,6 @@ def test_the_paper_beside_a_run_is_the_papers_table() -> None:
             )
     rates = [found[users, "paper"]["per_s"] for users in (10, 50, 100, 150)]
     assert rates == pytest.approx([25.1, 24.8, 25.3, 25.7], abs=0.05)
-
-
-@pytest.mark.parametrize("served_per_s", [25.0, 60.0])
-def test_a_server_that_is_full_from_the_first_level_is_the_paper_up_to_scale(served_per_s: float) -> None:
-    found = scaled(served_per_s)
-    for users in (10, 50, 100, 150):
-        alone, ramp = found[users, "ours"], found[users, "ours, ramp in"]
-        assert alone["mean_x"] == pytest.approx(users / 10, rel=0.01), "N / X"
-        assert alone["mean_s"] == pytest.approx(users / served_per_s, rel=0.01)
-        assert alone["per_s"] == pytest.approx(served_per_s, rel=0.01)
-        assert alone["served_x"] == ramp["served_x"] == pytest.approx(1.0, abs=0.02)
-        assert ramp["mean_x"] == pytest.approx(found[users, "paper"]["mean_x"], rel=0.05), (
-            "the ramp is in both"
-        )
-
-
-def test_the_readmes_threats_are_those_of_the_table_that_reports_show() -> None:
-    readme = (STUDY / "README.md").read_text()
-    table = readme.partition("## Threats to validity")[2].partition("\n## ")[0]
-    rows = [line.split("|")[1:-1] for line in table.splitlines() if line.startswith("| ")][2:]
-    known = {check.name for check in (*all_checks(), *all_table_checks())}
-    files = {path.name for path in (*STUDY.glob("*.yaml"), *STUDY.glob("queries/*.sql"))}
-    others = {"hot", "random", "take: zipf", "svload compare"}
-    wanted = []
-    for line in csv.DictReader((STUDY / "reference/threats.csv").open()):
-        checks = ", ".join(f"`{name}`" for name in line["checks"].split())
-        told = f"{line['checked_by']} ({checks})" if checks else line["checked_by"]
-        wanted.append([line["threat"], told, line["not_checkable"]])
-        assert line["checked_by"] or line["not_checkable"], line["threat"]
-        named = set(re.findall(r"`([^`]+)`", told)) - others
-        assert named <= known | files, (line["threat"], named - known - files)
-    assert [[cell.strip() for cell in row] for row in rows] == wanted
 
 
 def made_up(tables: Mapping[str, str], sql: str, **rows: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
@@ -226,49 +188,6 @@ def test_the_spread_is_of_trials_that_were_not_refused() -> None:
         verdicts=[("a", "vus-10", "WEAK"), ("b", "vus-10", "REFUSED")],
     )
     assert [(row["trial"], row["iqr_s"], row["beyond"]) for row in found] == [("a", 2.0, 0.2)]
-
-
-@pytest.fixture(scope="module")
-def own() -> ModuleType:
-    return script(STUDY / "tables.py")
-
-
-def test_an_interval_takes_three_replicates(own: ModuleType) -> None:
-    three = own.geometric([1.0, 2.0, 4.0])
-    assert three.value == pytest.approx(2.0)
-    assert three.low < 1.0 and three.high > 4.0
-    assert (own.geometric([1.0, 2.0]).low, own.geometric([1.0, 2.0]).value) == (None, pytest.approx(2**0.5))
-    assert own.geometric([1.0, 0.0, 2.0]).value is None, "zero has no logarithm"
-    assert own.geometric([1.0, None, 2.0]).value is None
-    two = Estimate(value=1.0, low=0.9, high=1.1, n=2)
-    assert own.with_interval(two).low is None
-    assert own.with_interval(evolve(two, n=3)).low == 0.9
-    assert own.with_interval(None) is None
-
-
-def test_the_readme_names_the_papers_mistakes(own: ModuleType) -> None:
-    readme = (STUDY / "README.md").read_text()
-    names = [name for name, *_ in own.mistakes().rows]
-    assert len(names) == 4
-    assert [name for name in names if f"`{name}`" not in readme] == []
-
-
-def test_operations_know_the_sizes_and_the_steps_of_the_mix() -> None:
-    """The query names both by hand."""
-    sql = (STUDY / "queries/operations.sql").read_text()
-    sizes = {name: int(size) for name, size in re.findall(r"\('(\w+)', (\d+)\)", sql)}
-    steps = {int(step): name for step, name in re.findall(r"\((\d), '(\w+)'\)", sql)}
-    found = {}
-    for profile in (None, "huge"):
-        made = lock(profile, "mixed.yaml")
-        for case in made.valid_cases:
-            users = resolve(made, case).groups[-1]
-            assert dict(enumerate(step.name for step in users.steps)) == steps
-            body = users.steps[0].request.body
-            assert body and body.random
-            found[case.levels["size"]] = body.random.mean_bytes
-            assert users.keeps_rows
-    assert found == sizes
 
 
 def test_operations_are_told_by_second() -> None:
