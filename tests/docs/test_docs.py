@@ -264,47 +264,12 @@ name: mine
 """
 
 
-@pytest.mark.parametrize(
-    ("fence", "fault"),
-    [
-        ("```", "say the language"),
-        ("```bash", "say which layer"),
-        ("```python", "say which layer"),
-        ("```bash run=none", "needs a reason"),
-        ("```bash run=someday", "no layer is called"),
-        ("```yaml run=pure", "needs file="),
-        ("```bash run=pure colour=red", "unknown tag"),
-        ("```text file=data.txt", "nothing runs a text block"),
-        ("```json run=pure", "nothing runs a json block"),
-    ],
-)
-def test_a_bad_tag_is_a_fault(fence: str, fault: str) -> None:
-    (block,) = blocks_of("a.md", f"{fence}\nx\n```\n")
-    assert fault in (fault_of(block) or "")
-
-
-def test_an_open_block_is_a_fault() -> None:
-    with pytest.raises(ValueError, match=r"a\.md:1"):
-        blocks_of("a.md", "```bash run=pure\n")
-
-
 def test_an_example_that_fails_is_seen(tmp_path: Path) -> None:
     block = blocks_of("a.md", SAMPLE)[1]
     execute(block, tmp_path)
     wrong = Block(block.document, block.line, block.language, {"run": "pure"}, block.text)
     with pytest.raises(AssertionError, match=r"a\.md:6: exit 3, not 0"):
         execute(wrong, tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("ends", "promised", "fails"),
-    [(4, "0", False), (4, "1", False), (1, "1", False), (3, "0", True), (0, "1", True)],
-)
-def test_only_timing_steps_may_end_otherwise(tmp_path: Path, ends: int, promised: str, fails: bool) -> None:
-    text = f"svload() {{ return {ends}; }}\nsvload load http://x/ --threshold 'errors<1%'\n"
-    block = Block("a.md", 1, "bash", {"run": "pure", "exit": promised}, text)
-    with pytest.raises(AssertionError) if fails else contextlib.nullcontext():
-        execute(block, tmp_path)
 
 
 @pytest.mark.truth

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import struct
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -76,10 +75,3 @@ def check(text: str) -> None:
     assert "://" not in text.replace("http://www.w3.org/2000/svg", "")
     assert len(re.findall(r"%\{transform", text)) > 10
     assert "prefers-reduced-motion" in text
-
-
-def test_the_workbooks_picture_is_small_and_wide_enough_to_read() -> None:
-    data = (GALLERY / "workbook.png").read_bytes()
-    width, height = struct.unpack(">II", data[16:24])
-    assert len(data) <= 150 * 1024
-    assert width >= 1400 and height >= 500
