@@ -155,7 +155,7 @@ class Scene:
     def left(self, groups: set[Path], *, middle: bool) -> list[str]:
         """Return what exists that did not exist before the run."""
         now = self.processes()
-        own = {pid: said for pid, said in now.items() if pid not in self.before}
+        own = {pid: reply for pid, reply in now.items() if pid not in self.before}
         found = [f"{self.names[name]}: {' '.join(words)[:60]}" for name, words in own.values()]
         found += [f"{self.names[name]}: port {where}" for name, where in self.ports() - self.ports_before]
         found += [f"group {path}" for path in groups if path.exists()]
@@ -263,7 +263,7 @@ def once(at: Scene, victim: str, draw: random.Random) -> Case:
         if victim != "generator":
             time.sleep(max(0.0, LEFT_AFTER_S - (time.monotonic_ns() - killed_ns) / 1e9))
             left = at.left(groups, middle=victim == "controller")
-        said = running.communicate(timeout=_BOUND_S)[1]
+        reply = running.communicate(timeout=_BOUND_S)[1]
     except AssertionError:
         running.kill()
         print(running.communicate(timeout=10)[1], file=sys.stderr)
@@ -281,7 +281,7 @@ def once(at: Scene, victim: str, draw: random.Random) -> Case:
     resuming = at.svload("resume", str(run.path))
     out, more = resuming.communicate(timeout=_BOUND_S)
     resume_s = time.monotonic() - begun
-    wrong = ["a traceback"] * ("Traceback" in said + more)
+    wrong = ["a traceback"] * ("Traceback" in reply + more)
     answer = json.loads(out) if out.startswith("{") else {}
     complete = bool(answer.get("complete")) and answer.get("sealed") == TRIALS
     if not complete:
@@ -380,23 +380,23 @@ def table(cases: Sequence[Case], seed: int) -> str:
 
 def main() -> int:
     """Run what is missing; return 0 if all promises are kept, else 1."""
-    told = arguments(__doc__, rounds=5, only=list(VICTIMS), seed=1, anew=False, serve=Path)
-    if told.serve is not None:
-        asyncio.run(serve(told.serve))
-    kept = Kept.at(KEPT / "kills.json", {"seed": told.seed}, told.anew)
-    wanted = [(victim, number) for number in range(told.rounds) for victim in told.only]
+    expected = arguments(__doc__, rounds=5, only=list(VICTIMS), seed=1, anew=False, serve=Path)
+    if expected.serve is not None:
+        asyncio.run(serve(expected.serve))
+    kept = Kept.at(KEPT / "kills.json", {"seed": expected.seed}, expected.anew)
+    wanted = [(victim, number) for number in range(expected.rounds) for victim in expected.only]
     with scene() as at:
         for victim, number in wanted:
             name = f"{victim}-{number}"
             if name in kept.results:
                 continue
-            case = once(at, victim, random.Random(f"{told.seed}-{name}"))
+            case = once(at, victim, random.Random(f"{expected.seed}-{name}"))
             kept.keep(name, asdict(case))
             print(f"{name}: {'kept' if case.is_kept else 'NOT KEPT'} {case}", flush=True)
-    every = [f"{victim}-{number}" for victim in VICTIMS for number in range(told.rounds)]
+    every = [f"{victim}-{number}" for victim in VICTIMS for number in range(expected.rounds)]
     if all(name in kept.results for name in every):
         page(__file__).write_text(
-            table([Case(**kept.results[name]) for name in every], told.seed), encoding="utf-8"
+            table([Case(**kept.results[name]) for name in every], expected.seed), encoding="utf-8"
         )
     made = [Case(**kept.results[f"{victim}-{number}"]) for victim, number in wanted]
     print(f"{sum(case.is_kept for case in made)} of {len(made)} kept")

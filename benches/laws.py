@@ -224,12 +224,12 @@ class Row:
         """Sentences about what a held cell missed; coverage is checked over all cells together."""
         if not self.cell.held:
             return []
-        told = [f"N* off by {100 * one.off:.3g} %" for one in self.inside if abs(one.off) > WITHIN]
-        told += ["said to be bracketed" for one in self.outside if one.state == "bracketed"]
-        told += ["not bracketed" for one in self.inside if one.state not in ("bracketed", "edge")]
-        told += ["a bound broken" for one in self.judged if one.bounds_broken]
+        expected = [f"N* off by {100 * one.off:.3g} %" for one in self.inside if abs(one.off) > WITHIN]
+        expected += ["said to be bracketed" for one in self.outside if one.state == "bracketed"]
+        expected += ["not bracketed" for one in self.inside if one.state not in ("bracketed", "edge")]
+        expected += ["a bound broken" for one in self.judged if one.bounds_broken]
         peaks = [one.laws for one in self.judged if one.laws and one.laws.peak.value is not None]
-        return told + len(peaks) * ["a peak where there is none"]
+        return expected + len(peaks) * ["a peak where there is none"]
 
 
 def rows_of(judged: Sequence[Judged]) -> list[Row]:
@@ -268,7 +268,7 @@ def table(rows: Sequence[Row]) -> str:
     limits = {"within": 100 * WITHIN, "least": 100 * COVERAGE_MIN}
     head = HEAD.format(models=models, seed=SEED, blocks=BLOCKS, requests=REQUESTS, **limits)
     held = [one for row in rows if row.cell.held for one in row.inside]
-    missed = [f"MISSED {row.cell.name}: {told}\n" for row in rows for told in row.missed]
+    missed = [f"MISSED {row.cell.name}: {expected}\n" for row in rows for expected in row.missed]
     return (
         head + markdown(COLUMNS, [_cells(row) for row in rows])
         + f"\nCoverage over the {len(held)} models with limits: {100 * coverage(rows):.1f} %. Largest error: "

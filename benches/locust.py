@@ -102,9 +102,9 @@ def once(command: Sequence[str], server: Server, out: Path) -> tuple[Run, list[f
 
 def main() -> int:
     """Print the table, without Locust if it is not here."""
-    told = arguments(__doc__, rounds=3, seed=1)
+    expected = arguments(__doc__, rounds=3, seed=1)
     adopt_orphans()
-    draw, program = random.Random(told.seed), locust()
+    draw, program = random.Random(expected.seed), locust()
     commands = {"svload": svload_command}
     if program is None:
         print(
@@ -115,7 +115,9 @@ def main() -> int:
     slopes: dict[str, list[Slope]] = {name: [] for name in commands}
     ready: dict[str, list[float]] = {name: [] for name in commands}
     with tempfile.TemporaryDirectory(prefix="svload-bench-") as text, nginx(Path(text) / "nginx") as server:
-        turns = [(n, name) for n in range(told.rounds) for name in draw.sample([*commands], len(commands))]
+        turns = [
+            (n, name) for n in range(expected.rounds) for name in draw.sample([*commands], len(commands))
+        ]
         for number, name in turns:
             runs: dict[int, Run] = {}
             for seconds in draw.sample(SPANS_S, 2):
@@ -124,7 +126,9 @@ def main() -> int:
                 runs[seconds], at_s = once(commands[name](folder, server, seconds), server, folder / "out")
                 ready[name] += at_s
             slopes[name].append(slope(*(runs[seconds] for seconds in SPANS_S)))
-    print(f"{USERS} users, {WORKERS} workers on one core, nginx on the other, {told.rounds} rounds: medians")
+    print(
+        f"{USERS} users, {WORKERS} workers on one core, nginx on the other, {expected.rounds} rounds: medians"
+    )
     for name, found in slopes.items():
         rate, cost = (median(getattr(one, what) for one in found) for what in ("rate_rps", "process_us"))
         when = f"{median(ready[name]):.1f} s" if ready[name] else "never seen"

@@ -108,8 +108,8 @@ def run(
     spent = [_since(*both) for both in zip(before, psutil.cpu_times(percpu=True), strict=True)]
     served_s = sum(map(_tree_s, servers)) - served_s
     if code not in codes:
-        said = out.with_suffix(".err").read_text(errors="replace").strip()[-300:]
-        raise Failed(f"{Path(command[0]).name} ended with {code}: {said}")
+        expected = out.with_suffix(".err").read_text(errors="replace").strip()[-300:]
+        raise Failed(f"{Path(command[0]).name} ended with {code}: {expected}")
     client, states = spent[CLIENT_CORE], ("user", "nice", "system")
     return Cost(
         wall_s=wall_s,

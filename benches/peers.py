@@ -424,8 +424,8 @@ def _json(out: Path) -> Any:
         return json.loads(text)
     except ValueError as why:
         err = out.with_suffix(".err")
-        said = err.read_text(errors="replace") if err.exists() else ""
-        raise Failed(f"its output is no JSON ({why}): {(said or text).strip()[-300:]!r}") from why
+        expected = err.read_text(errors="replace") if err.exists() else ""
+        raise Failed(f"its output is no JSON ({why}): {(expected or text).strip()[-300:]!r}") from why
 
 
 def _head(slack: float) -> tuple[float, float]:

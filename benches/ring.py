@@ -60,8 +60,10 @@ def _one_run(profile: str, begin_s: float, end_s: float) -> list[dict[str, Any]]
 
         def await_whole(command: Command) -> None:
             took_s = seconds_until_whole(world, command, time.time(), BOUND_S)
-            told = "not before the load's end" if took_s is None else f"{took_s:.1f} s after the stop's end"
-            print(f"whole: {told}", flush=True)
+            expected = (
+                "not before the load's end" if took_s is None else f"{took_s:.1f} s after the stop's end"
+            )
+            print(f"whole: {expected}", flush=True)
 
         run = run_with_a_stop(
             world, study, profile, "/object-2-server.conf", begin_s, end_s, BOUND_S, await_whole

@@ -119,12 +119,12 @@ def measure_lag(bench: Bench) -> Special:
                         late = [at - int(number * 1e9 / LAG_RPS) for number, at in enumerate(woke)]
                         found[name].append(_p50_p99_us(ranked_values(np.array(late))))
                         continue
-                    _, told = bench.run(tool, replace(job, spin_ns=spin_ns), server)
-                    if told.requests < 0.99 * LAG_RPS * seconds:
-                        raise Failed(f"only {told.requests} requests")
+                    _, expected = bench.run(tool, replace(job, spin_ns=spin_ns), server)
+                    if expected.requests < 0.99 * LAG_RPS * seconds:
+                        raise Failed(f"only {expected.requests} requests")
                     found[name].append(_lag_us(bench.folder / "share.tables"))
-                    spun_ns = sum(thread["spin_ns"] for thread in told.summary["threads"])
-                    spun_us[name].append(spun_ns / told.requests / 1e3)
+                    spun_ns = sum(thread["spin_ns"] for thread in expected.summary["threads"])
+                    spun_us[name].append(spun_ns / expected.requests / 1e3)
     bench.say("lag: done")
     lines = [
         f"Generator lag at {LAG_RPS:.0f} req/s, 1 KiB from nginx",
@@ -284,17 +284,17 @@ def measure_crowd(bench: Bench) -> Special:
 
 def _crowd(bench: Bench, server: Server, job: Job) -> tuple[int, Run]:
     """Return resident bytes and cost of one run of users who think."""
-    made, _, told = bench.counted(THINKING, job, server)
+    made, _, expected = bench.counted(THINKING, job, server)
     least = RAMP_SLACK * CROWD_RPS * (job.seconds - 1)
-    if told.requests < least or abs(told.requests - made.requests) > 0.005 * made.requests:
+    if expected.requests < least or abs(expected.requests - made.requests) > 0.005 * made.requests:
         raise Failed(
-            f"{job.connections} connections: {told.requests} requests, at least {math.ceil(least)} were due; "
+            f"{job.connections} connections: {expected.requests} requests, at least {math.ceil(least)} were due; "
             f"the server counts {made.requests}"
         )
-    opened = told.summary["groups"][0]["connections_opened"]
+    opened = expected.summary["groups"][0]["connections_opened"]
     if opened != job.connections:
         raise Failed(f"{opened} connections were opened, {job.connections} are right")
-    return int(told.summary["load_rss_bytes"]), made
+    return int(expected.summary["load_rss_bytes"]), made
 
 
 DEPTHS = (1, 16)

@@ -16,7 +16,7 @@ TRIES = 3
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
 def test_the_probe_measures_what_curl_measures(ports: dict[str, Any], scheme: str) -> None:
-    told = []
+    expected = []
     for _ in range(TRIES):
         ours, theirs = alternated(scheme, ports[f"{scheme}_port"], ports["ca"], TRANSFERS)
         shake_s = [
@@ -28,5 +28,5 @@ def test_the_probe_measures_what_curl_measures(ports: dict[str, Any], scheme: st
             off.append(f"handshake: {shake_s[0] * 1e6:.0f} µs, curl {shake_s[1] * 1e6:.0f} µs")
         if not off:
             return
-        told.append(off)
-    pytest.fail(f"not equivalent in {TRIES} tries: {told}")
+        expected.append(off)
+    pytest.fail(f"not equivalent in {TRIES} tries: {expected}")

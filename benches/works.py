@@ -206,9 +206,9 @@ class Bench:
             for tool, seconds in plan:
                 with noted(cells[tool.name].failures, f"round {number + 1}, {seconds} s: "):
                     one = replace(job, seconds=seconds, pad=self.pads.get(tool.name, ""))
-                    runs[tool.name, seconds], cost, told = self.counted(tool, one, server)
+                    runs[tool.name, seconds], cost, expected = self.counted(tool, one, server)
                     cells[tool.name].foreign_shares.append(cost.foreign_share)
-                    cells[tool.name].note = told.note
+                    cells[tool.name].note = expected.note
             for cell in cells.values():
                 ends = [runs.get((cell.tool, span)) for span in (self.effort.short_s, self.effort.long_s)]
                 if ends[0] and ends[1]:
@@ -230,22 +230,26 @@ class Bench:
         """Run a tool to its end. Raise Failed if an answer was bad."""
         out = self.folder / f"{tool.name.split()[0]}.out"
         cost = run(tool.command(job), out, job.seconds * 2 + 60.0, server.pids, tool.environment())
-        told = tool.read(job, out)
-        if told.bad:
-            raise Failed(f"{tool.name}: {told.bad} of {told.requests} were not a whole answer of status 200")
-        return cost, told
+        expected = tool.read(job, out)
+        if expected.bad:
+            raise Failed(
+                f"{tool.name}: {expected.bad} of {expected.requests} were not a whole answer of status 200"
+            )
+        return cost, expected
 
     def counted(self, tool: Tool, job: Job, server: Server) -> tuple[Run, Cost, Numbers]:
         """Run a tool with a server that counts requests. Raise Failed if the tool counts others."""
         before = server.requests()
-        cost, told = self.run(tool, job, server)
+        cost, expected = self.run(tool, job, server)
         requests = server.requests() - before
-        if abs(told.requests - requests) > job.at_once + _COUNT_SLACK * requests:
-            raise Failed(f"{tool.name} counts {told.requests} requests, the server {requests}")
-        below, above = told.bytes_slack
-        if not job.body_bytes - below <= told.bytes_each <= job.body_bytes + above:
-            raise Failed(f"{tool.name}: {told.bytes_each:.0f} bytes an answer, {job.body_bytes} are right")
-        return Run(requests, cost.process_s, cost.core_s, cost.wall_s), cost, told
+        if abs(expected.requests - requests) > job.at_once + _COUNT_SLACK * requests:
+            raise Failed(f"{tool.name} counts {expected.requests} requests, the server {requests}")
+        below, above = expected.bytes_slack
+        if not job.body_bytes - below <= expected.bytes_each <= job.body_bytes + above:
+            raise Failed(
+                f"{tool.name}: {expected.bytes_each:.0f} bytes an answer, {job.body_bytes} are right"
+            )
+        return Run(requests, cost.process_s, cost.core_s, cost.wall_s), cost, expected
 
 
 def half_rate(outcome: Outcome, tools: Sequence[Tool]) -> float | None:

@@ -82,8 +82,8 @@ def events_of(run: RunDir) -> list[Event]:
     """Return all events of the run: those in the run's journal, and those that only the trials' have."""
     found = list(read_events(run.events).events)
     for trial in run.sealed_trials():
-        told = read_events(run.trial(trial).events).events
-        found += [event for event in told if event.kind in ("progress", "trial-phase")]
+        expected = read_events(run.trial(trial).events).events
+        found += [event for event in expected if event.kind in ("progress", "trial-phase")]
     return sorted(found, key=lambda event: event.monotonic_ns)
 
 
@@ -136,10 +136,10 @@ def final(run: RunDir) -> list[Line]:
     them."""
     out = console()
     files = {name: Path("runs") / run.name / "derived" / name for name in ("findings.json", "report.html")}
-    with out.capture() as said:
+    with out.capture() as reply:
         show_findings(api.analyse(run), files, out)
     return [
-        line for row in said.get().splitlines() for line in lines_of(out, Text.from_ansi(row, no_wrap=True))
+        line for row in reply.get().splitlines() for line in lines_of(out, Text.from_ansi(row, no_wrap=True))
     ]
 
 

@@ -197,10 +197,10 @@ def test_planted(closed: Bench, name: str, row: tuple[Any, ...]) -> None:
 
 def test_users_who_all_think_equally_long_are_told_of_it_where_a_series_drifts(closed: Bench) -> None:
     planted, config = drifting(closed.trial("TC4.r1"), closed.configs["TC4"])
-    for think, told in ((ThinkTime(constant_ns=10**8), True), (ThinkTime(uniform_ns=(1, 10**8)), False)):
+    for think, text in ((ThinkTime(constant_ns=10**8), True), (ThinkTime(uniform_ns=(1, 10**8)), False)):
         asked = with_config(config, "probe", executor=ConstantVus(vus=10, think_time=think))
         remedy = check(planted, asked, "steadiness").remedy
-        assert ("Users of probe all have the same think time" in remedy) == told, remedy
+        assert ("Users of probe all have the same think time" in remedy) == text, remedy
 
 
 @pytest.mark.parametrize("trial", ["TC0.r1", "TC1.r2", "TC2.r1", "TC4.r1", "TC5.r2"])

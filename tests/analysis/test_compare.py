@@ -73,8 +73,8 @@ RATIOS = [1.2, 1.25, 1.19, 1.22, 1.3, 1.21]
 
 def doubted(one: TrialResult, check: str, grade: Grade = "REFUSED", number: str = "all", below: float | None = None) -> TrialResult:  # fmt: skip
     """The same with one more check that says so of its numbers."""
-    told = CheckResult(check=check, grade=grade, sentence="", harms=(Harm(number=number, grade=grade, below=below),))  # fmt: skip
-    verdict = evolve(one.verdict, checks=(*one.verdict.checks, told), instrument=grade)
+    text = CheckResult(check=check, grade=grade, sentence="", harms=(Harm(number=number, grade=grade, below=below),))  # fmt: skip
+    verdict = evolve(one.verdict, checks=(*one.verdict.checks, text), instrument=grade)
     return evolve(one, verdict=verdict)
 
 
@@ -622,11 +622,11 @@ def test_plan_tells_what_cannot_be_decided(closed: Bench) -> None:
     assert all("undecidable with 2 blocks; needs at least 3 blocks" in one["sentence"] for one in found)
 
 
-@pytest.mark.parametrize(("bring_ups", "units", "told"), [(1, 12, "this one bring-up"), (2, 12, "these 2 bring-ups"), (6, 6, ""), (12, 12, "")])  # fmt: skip
-def test_plan_tells_what_bring_ups_attain(closed: Bench, bring_ups: int, units: int, told: str) -> None:
+@pytest.mark.parametrize(("bring_ups", "units", "text"), [(1, 12, "this one bring-up"), (2, 12, "these 2 bring-ups"), (6, 6, ""), (12, 12, "")])  # fmt: skip
+def test_plan_tells_what_bring_ups_attain(closed: Bench, bring_ups: int, units: int, text: str) -> None:
     (found,) = plan_comparisons(lock_with(closed.lock, 12, PROTOCOL, bring_ups=bring_ups))
     assert (found["units"], found["bring_ups"], found["state"]) == (units, bring_ups, "decidable")
-    assert told in found["sentence"] and ("The result holds for" in found["sentence"]) == bool(told)
+    assert text in found["sentence"] and ("The result holds for" in found["sentence"]) == bool(text)
 
 
 def test_a_plan_over_a_restart_needs_six_blocks(closed: Bench) -> None:

@@ -102,23 +102,27 @@ def test_limits_and_waiting_are_signs_of_their_own() -> None:
 
 def test_what_no_finding_holds_is_told_in_a_trial_s_own_words() -> None:
     plain = case_result("A", server="SATURATED")
-    told = "the server works at its limit: core 1, which the servers run on, was busy for 97 % of the time."
+    expected = (
+        "the server works at its limit: core 1, which the servers run on, was busy for 97 % of the time."
+    )
     one = trial("A", 1, 100.0, 0.1)
-    verdict = evolve(one.verdict, server="SATURATED", reasons=(told,))
-    assert saturated_of(plain, evolve(one, verdict=verdict)) == [f"SATURATED in A: {told}"]
+    verdict = evolve(one.verdict, server="SATURATED", reasons=(expected,))
+    assert saturated_of(plain, evolve(one, verdict=verdict)) == [f"SATURATED in A: {expected}"]
 
 
 def test_percentages_of_saturated_cases_are_told_as_their_range() -> None:
-    told = "the server works at its limit: core {}, which the servers run on, was busy for {} % of the time."
+    expected = (
+        "the server works at its limit: core {}, which the servers run on, was busy for {} % of the time."
+    )
     cases, trials = [], []
     for name, core, percent in (("A", 1, "97"), ("B", 1, "100"), ("C", 1, "98.5"), ("D", 2, "97")):
         one = trial(name, 1, 100.0, 0.1)
-        verdict = evolve(one.verdict, server="SATURATED", reasons=(told.format(core, percent),))
+        verdict = evolve(one.verdict, server="SATURATED", reasons=(expected.format(core, percent),))
         cases.append(case_result(name, server="SATURATED"))
         trials.append(evolve(one, verdict=verdict))
     both, other = [found.sentence for found in _saturated(cases, trials, ())]
-    assert both == f"SATURATED in A, B, C: {told.format(1, '97 to 100')}"
-    assert other == f"SATURATED in D: {told.format(2, '97')}"
+    assert both == f"SATURATED in A, B, C: {expected.format(1, '97 to 100')}"
+    assert other == f"SATURATED in D: {expected.format(2, '97')}"
 
 
 def test_it_is_told_as_a_finding(findings: Findings) -> None:
@@ -225,10 +229,10 @@ def test_the_think_time_that_saturates_is_told(closed: Bench) -> None:
     trials = [made(name, block) for name in pauses for block in (1, 2, 3)]
     (curve,) = curve_of(closed, {name: thinking(z) for name, z in pauses.items()}, trials)
     assert curve.limits[0].value == pytest.approx(0.2, rel=0.05)
-    told = " ".join(curve.sentences)
-    assert "With a think time below Z* = 2" in told
-    assert "(CPU: 5 ms per request, 1 core: its quota)" in told
-    assert "{" not in told
+    expected = " ".join(curve.sentences)
+    assert "With a think time below Z* = 2" in expected
+    assert "(CPU: 5 ms per request, 1 core: its quota)" in expected
+    assert "{" not in expected
 
 
 def test_refused_numbers_make_no_point(closed: Bench) -> None:

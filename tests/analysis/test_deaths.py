@@ -41,7 +41,7 @@ def fallen(trial: TrialData, *deaths: Death) -> TrialData:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "expected"),
     [
         ({}, "The kernel killed a process of cache for lack of memory 0.4 s into the load (cache may have 64 MiB of memory)."),
         ({"kills": 3, "offset_s": None}, "The kernel killed 3 processes of cache for lack of memory before the load"),
@@ -50,8 +50,10 @@ def fallen(trial: TrialData, *deaths: Death) -> TrialData:
         ({"limits": {"vm.cpus": 2.0, "cache.pids": 30}}, "(cache may have 30 processes, vm may have 2 cores)"),
     ],
 )  # fmt: skip
-def test_what_happened_is_said_with_the_limit_it_lived_under(changes: Mapping[str, Any], said: str) -> None:
-    assert said in KILLED.model_copy(update=dict(changes)).sentence
+def test_what_happened_is_said_with_the_limit_it_lived_under(
+    changes: Mapping[str, Any], expected: str
+) -> None:
+    assert expected in KILLED.model_copy(update=dict(changes)).sentence
 
 
 def test_the_trial_is_overloaded_by_that_cause_and_its_instrument_is_not_blamed(closed: Bench) -> None:

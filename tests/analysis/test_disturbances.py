@@ -78,7 +78,7 @@ def test_the_share_of_strangers(rates: Rates, share: float | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("facts", "rates", "told"),
+    ("facts", "rates", "expected"),
     [
         ({"address": "192.0.2.1"}, {}, ["web"]),
         ({"address": "shop.example"}, {}, ["web"]),
@@ -89,7 +89,9 @@ def test_the_share_of_strangers(rates: Rates, share: float | None) -> None:
         ({"address": "192.0.2.1", "pid": 7}, {}, []),
     ],
 )
-def test_a_server_on_an_unread_machine_is_named(facts: dict[str, Any], rates: Rates, told: list[str]) -> None:
+def test_a_server_on_an_unread_machine_is_named(
+    facts: dict[str, Any], rates: Rates, expected: list[str]
+) -> None:
     processes = (ProcessFact(name="web", pid=facts["pid"], start_ticks=1),) if "pid" in facts else ()
     service = ServiceFacts(
         service="web",
@@ -99,7 +101,7 @@ def test_a_server_on_an_unread_machine_is_named(facts: dict[str, Any], rates: Ra
         processes=processes,
         machine=facts.get("machine", ""),
     )
-    assert unread(readings({OTHERS: 0.1, **rates}), [service]) == told
+    assert unread(readings({OTHERS: 0.1, **rates}), [service]) == expected
 
 
 BURN = Whose("python3", 123, "bob", "python3 burn.py")
@@ -130,13 +132,13 @@ def test_a_quiet_machine_says_nothing() -> None:
     ],
 )  # fmt: skip
 def test_each_disturbance_is_told(changes: dict[str, Any], words: str) -> None:
-    (told,) = disturbances(look(**changes))
-    assert words in told
+    (expected,) = disturbances(look(**changes))
+    assert words in expected
 
 
 def test_waiting_is_told_alone_where_nothing_explains_it() -> None:
-    told = disturbances(look(others=[(BURN, 1.9)], stolen={"cpu0": 0.3}, waited=0.9))
-    assert [words.split(" ")[0] for words in told] == ["other", "the"]
+    expected = disturbances(look(others=[(BURN, 1.9)], stolen={"cpu0": 0.3}, waited=0.9))
+    assert [words.split(" ")[0] for words in expected] == ["other", "the"]
 
 
 def test_who_is_told_with_user_and_command() -> None:

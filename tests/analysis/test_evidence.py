@@ -156,7 +156,7 @@ def test_approached_is_above_80_percent(share: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("declared", "values", "told", "clauses"),
+    ("declared", "values", "expected", "clauses"),
     [
         (DROPS, steps((-1, 5), (3, 9), (6, 12)), (7, 7, 3.0, "80"), ("web (80): 7 connections dropped",)),
         (DROPS, steps((-1, 0), (1, 4)), (4, 0, 1.0, "80"), ()),
@@ -165,10 +165,10 @@ def test_approached_is_above_80_percent(share: float) -> None:
     ],
     ids=["moved", "in the ramp: no verdict", "the server started again at 5 s", "waiting, declared without a verdict"],
 )  # fmt: skip
-def test_a_counter_that_moved_is_told(declared: Refusal, values: Any, told: Any, clauses: Any) -> None:
+def test_a_counter_that_moved_is_told(declared: Refusal, values: Any, expected: Any, clauses: Any) -> None:
     found = shown([("80", declared.counter, values)], declared)
     (one,) = found.refusals
-    assert (one.count, one.in_window, one.first_s, one.entity) == told
+    assert (one.count, one.in_window, one.first_s, one.entity) == expected
     assert one.kind == declared.kind
     assert tuple(declared_clauses(found)) == clauses
 
@@ -304,8 +304,8 @@ def test_an_accept_queue_of_its_own(closed: Bench) -> None:
         verdict = judge_trial(queues(trial, queue, drops, overflows), closed.config(trial)).verdict
         assert verdict.server == state, (queue, state)
         reasons = " ".join(verdict.reasons)
-        told = "accept queue of cache (8080)" in reasons or "cache (8080): " in reasons
-        assert told is (state == "SATURATED")
+        expected = "accept queue of cache (8080)" in reasons or "cache (8080): " in reasons
+        assert expected is (state == "SATURATED")
 
 
 def with_host_core(trial: TrialData, core: int, busy: float) -> TrialData:

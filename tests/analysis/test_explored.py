@@ -84,12 +84,12 @@ def test_a_probe_that_itself_asks_otherwise_is_not_compared(closed: Bench) -> No
     assert effects(closed, blocks([50.0] * 4), configs=loaded(closed, executor=more)) == ()
 
 
-@pytest.mark.parametrize(("usable", "told"), [(2, False), (3, True)])
-def test_three_blocks_are_needed_to_describe(closed: Bench, usable: int, told: bool) -> None:
+@pytest.mark.parametrize(("usable", "expected"), [(2, False), (3, True)])
+def test_three_blocks_are_needed_to_describe(closed: Bench, usable: int, expected: bool) -> None:
     trials = [one if one.block <= usable else doubted(one, "manipulation") for one in blocks([50.0] * 5)]
     found = effects(closed, trials)
-    assert bool(found) is told
-    assert not told or f"in {usable} blocks" in found[0].sentence
+    assert bool(found) is expected
+    assert not expected or f"in {usable} blocks" in found[0].sentence
 
 
 def test_broken_cases_are_left_out_and_without_any_left_nothing_is_said(closed: Bench) -> None:

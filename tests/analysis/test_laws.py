@@ -338,7 +338,7 @@ def tenth() -> list[Judged]:
 
 def test_every_cell_keeps_its_limits(tenth: list[Judged]) -> None:
     rows = rows_of(tenth)
-    assert [f"{row.cell.name}: {told}" for row in rows for told in row.missed] == []
+    assert [f"{row.cell.name}: {expected}" for row in rows for expected in row.missed] == []
     held = sum(len(row.inside) for row in rows if row.cell.held)
     assert held >= 15
     assert coverage(rows) >= stats.binom.ppf(0.001, held, COVERAGE_MIN) / held

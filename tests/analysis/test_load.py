@@ -139,7 +139,7 @@ def test_requests_sent_while_draining_count_nowhere(open_loop: Bench, slots: int
 
 
 @pytest.mark.parametrize(
-    ("in_flight", "unknown", "said"),
+    ("in_flight", "unknown", "text"),
     [
         (0, (), "the numbers cover that time."),
         (1, ("max",), "1 request had no response yet, so max is unknown."),
@@ -147,7 +147,7 @@ def test_requests_sent_while_draining_count_nowhere(open_loop: Bench, slots: int
         (0.2, ("p90", "p95", "p99", "p99.9", "max"), "so p90 and above are unknown."),
     ],
 )
-def test_a_stopped_load(open_loop: Bench, in_flight: float, unknown: tuple[str, ...], said: str) -> None:
+def test_a_stopped_load(open_loop: Bench, in_flight: float, unknown: tuple[str, ...], text: str) -> None:
     trial = open_loop.trial("TC0.r1")
     config = open_loop.config(trial)
     group, *others = trial.summary.groups
@@ -159,7 +159,7 @@ def test_a_stopped_load(open_loop: Bench, in_flight: float, unknown: tuple[str, 
     found = summarise_load("http://x/", "in words", stopped, config, judged)
     assert found.interrupted
     assert found.instrument.grade == "WEAK"
-    assert said in found.instrument.reasons[0]
+    assert text in found.instrument.reasons[0]
     assert (
         tuple(
             path.partition(".")[2]
@@ -203,9 +203,9 @@ def test_what_still_waited_when_a_search_was_over_failed(closed: Bench, stopped:
 
 
 def test_the_json_names_percentiles_as_people_do(open_loop: Bench) -> None:
-    said = json.loads(summary_of(open_loop, "TC0.r1").to_json())
-    assert tuple(said["response_ms"]) == ("mean", "p50", "p90", "p95", "p99", "p99.9", "max")
-    assert said["format"] == 1
+    text = json.loads(summary_of(open_loop, "TC0.r1").to_json())
+    assert tuple(text["response_ms"]) == ("mean", "p50", "p90", "p95", "p99", "p99.9", "max")
+    assert text["format"] == 1
 
 
 def test_every_error_has_its_hint() -> None:
@@ -275,7 +275,7 @@ LATE = {
 
 
 @pytest.mark.parametrize(
-    ("other", "told"),
+    ("other", "expected"),
     [
         ({}, True),
         ({"service.p50": 0.0385}, False),
@@ -287,7 +287,7 @@ LATE = {
     ],
 )
 def test_small_responses_that_end_as_late_as_a_delayed_acknowledgement(
-    closed: Bench, other: dict[str, float | None], told: bool
+    closed: Bench, other: dict[str, float | None], expected: bool
 ) -> None:
     trial = closed.trial("TC0.r1")
     config = closed.config(trial)
@@ -296,7 +296,7 @@ def test_small_responses_that_end_as_late_as_a_delayed_acknowledgement(
     judged = judge_trial(trial, config)
     late = evolve(judged, metrics=dict(judged.metrics) | values, verdict__instrument="VALID")
     found = list(late_bodies(closed.configs, [late]))
-    assert [one.evidence for one in found] == [("trials/TC0.r1",)] * told
+    assert [one.evidence for one in found] == [("trials/TC0.r1",)] * expected
     for one in found:
         assert "TCP_NODELAY" in one.sentence and f"half of {group.name}'s responses" in one.sentence
     hops = evolve(group, request=evolve(group.request, follow_redirects=1))

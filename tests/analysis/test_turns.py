@@ -95,8 +95,8 @@ def test_requests_in_flight_as_the_next_turn_begins_are_counted() -> None:
     assert list(in_flight(requests((490, 29, 1), (1490, 31, 1)), TURNS)) == [False, True]
     assert list(in_flight(requests((490, 29, 1), ended=False), TURNS)) == [True, False]
     assert too_short([True] + [False] * 19) == ""
-    told = too_short([True] + [False] * 18)
-    assert told.startswith("windows too short: in 5.26 %") and told.endswith(
+    text = too_short([True] + [False] * 18)
+    assert text.startswith("windows too short: in 5.26 %") and text.endswith(
         "(order: trials in a study, svload load for a URL)"
     )
     assert too_short([]) == ""

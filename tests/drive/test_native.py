@@ -113,8 +113,8 @@ def test_error_names_are_the_models() -> None:
 
 
 def test_a_closed_loop_is_counted_exactly(port: int) -> None:
-    told: list[str] = []
-    tables, summary = run(share(port), told.append)
+    text: list[str] = []
+    tables, summary = run(share(port), text.append)
     (group,) = summary["groups"]
     hold_identities(group)
     assert group["begun"] > 0
@@ -129,7 +129,7 @@ def test_a_closed_loop_is_counted_exactly(port: int) -> None:
         rows = [row for row, of in zip(samples["row"], samples["vu"], strict=True) if of == vu]
         assert rows == [(4 * vu // 3 + n) % 4 for n in range(len(rows))]
     assert all(a <= b for a, b in zip(samples["written_ns"], samples["first_byte_ns"], strict=True))
-    last = json.loads(told[-1])
+    last = json.loads(text[-1])
     assert last["groups"][0]["begun"] == group["begun"]
     vu_time = group["vu_time"]
     spent = sum(vu_time[part] for part in ("request_ns", "think_ns", "lag_ns", "wait_ns"))

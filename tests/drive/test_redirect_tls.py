@@ -16,8 +16,8 @@ def group(follow: int, host: str = "w") -> Group:
     return Group(name="g", executor=ConstantVus(vus=1), request=request)
 
 
-def endpoint(**said: object) -> Endpoint:
-    return Endpoint(scheme="http", address="127.0.0.1", port=1, **said)
+def endpoint(**text: object) -> Endpoint:
+    return Endpoint(scheme="http", address="127.0.0.1", port=1, **text)
 
 
 @pytest.fixture(autouse=True)

@@ -59,13 +59,13 @@ def test_each_vu_of_a_group_that_needs_it_is_set_up_with_what_the_trial_took() -
     assert group.scenarios[0].steps[0].request.path == (ValuePart("t0"),)
 
 
-@pytest.mark.parametrize(("spoken", "elsewhere", "told"), [
+@pytest.mark.parametrize(("spoken", "elsewhere", "expected"), [
     (False, False, None),
     (True, False, Http2Spec(streams=1)),
     ("preferred", False, Http2Spec(streams=1, fallback=True)),
     (True, True, None),
 ])  # fmt: skip
-def test_set_up_speaks_http2_like_the_groups(spoken: Http2, elsewhere: bool, told: Any) -> None:
+def test_set_up_speaks_http2_like_the_groups(spoken: Http2, elsewhere: bool, expected: Any) -> None:
     case = config()
     groups = (evolve(case.groups[0], http2=spoken),)
     login = evolve(LOGIN, host="auth") if elsewhere else LOGIN
@@ -73,7 +73,7 @@ def test_set_up_speaks_http2_like_the_groups(spoken: Http2, elsewhere: bool, tol
     case = evolve(case, groups=groups, set_up=set_up)
     known = ENDPOINTS | {"http://auth": Endpoint(scheme="http", address="127.0.0.1", port=8081)}
     share = trial_set_up(case, 7, known, [], Taken())
-    assert share.spec.groups[0].http2 == told
+    assert share.spec.groups[0].http2 == expected
     [each] = vu_set_ups(case, 7, known, [], Taken({"token": "t0"})).values()
     assert bool(each.share.spec.groups[0].http2) == bool(spoken)
 
@@ -92,8 +92,8 @@ def test_what_was_taken_goes_into_every_share_and_into_no_file() -> None:
 
 
 def summary(taken: list[dict[str, Any]], **step: Any) -> dict[str, Any]:
-    told = {"name": "0", "failed": 0, "errors": {}, "status": {}} | step
-    return {"groups": [{"taken": taken, "steps": [told], "checks_failed": {"0: body contains ok": 1}}]}
+    expected = {"name": "0", "failed": 0, "errors": {}, "status": {}} | step
+    return {"groups": [{"taken": taken, "steps": [expected], "checks_failed": {"0: body contains ok": 1}}]}
 
 
 def test_values_are_in_the_order_of_vus() -> None:

@@ -181,7 +181,7 @@ def test_every_executor_is_cut_and_stops_where_its_stages_end(executor: Executor
 
 def test_bodies_and_graceful_stops_are_told():
     law = SizeLaw(lognormal=(1000, 9000))
-    for body, told in (
+    for body, found in (
         (Body(random=law), BodySpec(random=Law(lognormal=(1000, 9000)))),
         (Body(random=SizeLaw(constant=5)), BodySpec(random=Law(bytes=5))),
         (Body(random=SizeLaw(uniform=(1, 2))), BodySpec(random=Law(uniform=(1, 2)))),
@@ -195,7 +195,7 @@ def test_bodies_and_graceful_stops_are_told():
         case = config(ConstantVus(vus=1))
         group = evolve(case.groups[0], request=request, graceful_stop_ns=7)
         share = shares_of(evolve(case, groups=(group,)))[0].groups[0]
-        assert share.request.body == told
+        assert share.request.body == found
         assert share.graceful_stop_ns == 7
         assert list(share.feeders) == (["object"] if body.text else [])
 
@@ -221,10 +221,10 @@ def test_work_that_is_done_ends_the_window():
 
 def test_a_secret_is_told_from_other_texts() -> None:
     """Where it stands in a share, so that no redirect takes it along; what another answer gave is a text."""
-    told = {"secret.t": "hush", "token": "given"}
+    found = {"secret.t": "hush", "token": "given"}
     parts = (Text(text="a "), TakenPart(taken="secret.t"), TakenPart(taken="token"))
     request = evolve(REQUEST, headers=(("X-T", parts),), body=Body(text=parts), method="POST")
-    written = Taken(told).writer("g").request(request, {"http://cache": "http://cache"})
+    written = Taken(found).writer("g").request(request, {"http://cache": "http://cache"})
     expected = (TextPart("a "), SecretPart("hush"), ValuePart("given"))
     assert written.headers == (("X-T", expected),)
     assert written.body == BodySpec(text=expected)

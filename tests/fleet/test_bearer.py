@@ -28,8 +28,8 @@ def test_silence_counts_from_the_greeting(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(bearer, "SILENCE_S", 0.3)
     made = bearer.Bearer("it", "a test", 0, "word")
     time.sleep(3 * bearer.SILENCE_S)  # other machines are greeted meanwhile
-    said = awaited(made.ask("CLOCK", 5, {}))
-    assert "error" not in said
+    text = awaited(made.ask("CLOCK", 5, {}))
+    assert "error" not in text
     made = bearer.Bearer("it-too", "a test", 0, "word")
     pid = awaited(made.hello())["greeting"]["agent_pid"]
     wait_until(lambda: not os.path.exists(f"/proc/{pid}"))

@@ -53,7 +53,7 @@ def test_the_side_of_a_wrong_clock_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("facts", "bound_ns", "said", "words"),
+    ("facts", "bound_ns", "text", "words"),
     [
         ({}, WIDEST_NS, {}, None),
         ({}, WIDEST_NS + 1, {}, "one-way times"),
@@ -62,7 +62,7 @@ def test_the_side_of_a_wrong_clock_is_told() -> None:
         ({}, 0, {"refused": ["net.core.somaxconn"]}, "net.core.somaxconn"),
     ],
 )
-def test_notes(facts: dict[str, Any], bound_ns: int, said: dict[str, Any], words: str | None) -> None:
-    found = notes(FACTS | facts, Offset(0, bound_ns, 0, 0), said)
+def test_notes(facts: dict[str, Any], bound_ns: int, text: dict[str, Any], words: str | None) -> None:
+    found = notes(FACTS | facts, Offset(0, bound_ns, 0, 0), text)
     assert len(found) == (words is not None)
     assert words is None or words in found[0]

@@ -159,12 +159,12 @@ def test_servers_elsewhere_end_with_whoever_holds_them(machines: Fabric, victim:
             ("svload", None) if victim == "the controller" else ("svload.host.machines.worker", BRNO)
         )
         os.kill(process(machines, host, module), signal.SIGKILL)
-        said = running.communicate(timeout=HANG_S)[1]
+        text = running.communicate(timeout=HANG_S)[1]
     finally:
         running.kill()
         running.wait()
-    assert "Traceback" not in said, said
-    assert running.returncode == (-signal.SIGKILL if victim == "the controller" else 3), said
+    assert "Traceback" not in text, text
+    assert running.returncode == (-signal.SIGKILL if victim == "the controller" else 3), text
     wait_until(lambda: not left(machines) and not served(machines))
     assert not newest(machines).sealed_trials()
 

@@ -106,12 +106,14 @@ def cluster(folder: Path, protocol: str = "tcp", **environment: str) -> Iterator
     """A scheduler on loopback; workers are the test's to start."""
     own = {f"SVLOAD_{name.upper()}": str(folder / name) for name in ("state", "cache", "lock")}
     made = Cluster(folder, {**os.environ, **own, **environment}, protocol)
-    told = folder / "scheduler.json"
-    words = f"--host 127.0.0.1 --port 0 --protocol {protocol} --no-dashboard --scheduler-file {told}".split()
+    result = folder / "scheduler.json"
+    words = (
+        f"--host 127.0.0.1 --port 0 --protocol {protocol} --no-dashboard --scheduler-file {result}".split()
+    )
     with ExitStack() as stack:
         made.start(stack, "scheduler", ["distributed.cli.dask_scheduler", *words])
-        wait_until(lambda: told.exists() and told.read_text().endswith("}"))
-        made.address = json.loads(told.read_text())["address"]
+        wait_until(lambda: result.exists() and result.read_text().endswith("}"))
+        made.address = json.loads(result.read_text())["address"]
         yield made, stack
 
 

@@ -170,16 +170,16 @@ def test_whoever_is_killed_nothing_is_left_and_the_plan_is_completed(machines: F
         wait_until(lambda: bool(list((path / "trials").glob("*/events.jsonl"))))
         time.sleep(chosen.uniform(0.5, 3.0))  # any moment of a trial
         os.kill(process(machines, None if is_here else chosen.choice(hosts), module), signal.SIGKILL)
-        said = running.communicate(timeout=HANG_S)[1]
+        text = running.communicate(timeout=HANG_S)[1]
     finally:
         running.kill()
         running.wait()
-    assert "Traceback" not in said, said
+    assert "Traceback" not in text, text
     wait_until(lambda: not left(machines))
     if victim == "a generator":  # its machine is there: the trial is made once more at once
         assert len(list((path / "attempts").iterdir())) == 1
     else:
-        assert running.returncode == (-signal.SIGKILL if victim == "the controller" else 3), said
+        assert running.returncode == (-signal.SIGKILL if victim == "the controller" else 3), text
     resumed = machines.svload("resume", str(path), "-i", where, "--json")
     assert "Traceback" not in resumed.stderr, resumed.stderr
     found = json.loads(resumed.stdout)

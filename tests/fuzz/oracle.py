@@ -90,26 +90,27 @@ def has_waited(waited_s: float, cpu_s: float) -> str:
 
 
 def _command(words: Sequence[str], folder: Path, environment: dict[str, str]) -> Case:
-    said = folder / "said"
+    text = folder / "said"
     pid = os.fork()
     if pid == 0:
-        _become(words, folder, said, environment)
+        _become(words, folder, text, environment)
     begun = time.monotonic()
     status, used = _wait(pid, begun)
-    told = said.read_text(encoding="utf-8", errors="replace") if said.exists() else ""
+    expected = text.read_text(encoding="utf-8", errors="replace") if text.exists() else ""
     waited_s = time.monotonic() - begun
     cpu_s = used.ru_utime + used.ru_stime
     ended = f"exit {os.waitstatus_to_exitcode(status)}"
     shown = f"svload {' '.join(map(str, words))}"[:300]
     if os.WIFSIGNALED(status):
         return Case(
-            "killed", f"{shown}: ended by signal {os.WTERMSIG(status)} after {waited_s:.1f} s\n{told[-2000:]}"
+            "killed",
+            f"{shown}: ended by signal {os.WTERMSIG(status)} after {waited_s:.1f} s\n{expected[-2000:]}",
         )
     if os.waitstatus_to_exitcode(status) not in CODES:
-        return Case(ended, f"{shown}: {ended}\n{told[-2000:]}")
+        return Case(ended, f"{shown}: {ended}\n{expected[-2000:]}")
     # SVLOAD_DEBUG shows where the system refused a file, too.
-    if "[internal]" in told or ("Traceback" in told and "[file-refused]" not in told):
-        return Case(ended, f"{shown}: an internal error\n{told[-4000:]}")
+    if "[internal]" in expected or ("Traceback" in expected and "[file-refused]" not in expected):
+        return Case(ended, f"{shown}: an internal error\n{expected[-4000:]}")
     if used.ru_maxrss > MEMORY_KIB:
         return Case(ended, f"{shown}: took {used.ru_maxrss >> 10} MiB")
     late = has_waited(waited_s, cpu_s)
@@ -129,13 +130,13 @@ def _wait(pid: int, begun: float) -> tuple[int, resource.struct_rusage]:
     return status, used
 
 
-def _become(words: Sequence[str], folder: Path, said: Path, environment: dict[str, str]) -> None:
+def _become(words: Sequence[str], folder: Path, text: Path, environment: dict[str, str]) -> None:
     """Be the command; never returns."""
     from svload.cli import main
 
     code = 99
     try:
-        out = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        out = os.open(text, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         for descriptor in (1, 2):
             os.dup2(out, descriptor)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)

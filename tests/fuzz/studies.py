@@ -65,9 +65,9 @@ def one(draw: Random, folder: Path) -> Case:
     begun, cpu = time.monotonic(), time.process_time()
     try:
         planned = api.plan(str(folder), Choices(profile=profile, out=folder / "runs"))
-    except SvloadError as told:
+    except SvloadError as expected:
         late = has_waited(time.monotonic() - begun, time.process_time() - cpu)
-        wrong = _told_badly(told, folder) or late
+        wrong = _told_badly(expected, folder) or late
         return Case("refused", wrong and f"{wrong}\n{text[:3000]}")
     except Exception:
         return Case("internal", f"{traceback.format_exc()[-3000:]}\n{text[:3000]}")
@@ -78,15 +78,15 @@ def one(draw: Random, folder: Path) -> Case:
     return Case("planned")
 
 
-def _told_badly(told: SvloadError, folder: Path) -> str:
-    if told.exit_code not in (ExitCode.USAGE, ExitCode.LAB_FAILED):
-        return f"exit code {told.exit_code}: {told}"
-    for problem in told.problems:
-        said = str(problem)
-        if len(said.replace(str(folder), "")) > 1_200 or "\n" in said:
-            return f"a message of {len(said)} signs: {said[:300]}"
+def _told_badly(expected: SvloadError, folder: Path) -> str:
+    if expected.exit_code not in (ExitCode.USAGE, ExitCode.LAB_FAILED):
+        return f"exit code {expected.exit_code}: {expected}"
+    for problem in expected.problems:
+        words = str(problem)
+        if len(words.replace(str(folder), "")) > 1_200 or "\n" in words:
+            return f"a message of {len(words)} signs: {words[:300]}"
         if problem.code == "internal":
-            return said
+            return words
     return ""
 
 

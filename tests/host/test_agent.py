@@ -203,7 +203,7 @@ def test_signals_reach_the_program_unblocked(agent: Agent, order: Order) -> None
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "expected"),
     [
         ({"argv": ("/no/such/program",)}, r"No such file.*/no/such/program"),
         ({"cwd": "/no/such/folder"}, r"No such file.*/no/such/folder"),
@@ -211,9 +211,9 @@ def test_signals_reach_the_program_unblocked(agent: Agent, order: Order) -> None
         ({"limits": Limits(cores=(9999,))}, "Invalid argument"),
     ],
 )
-def test_a_failed_start_says_why(agent: Agent, order: Order, changed: dict[str, Any], said: str) -> None:
+def test_a_failed_start_says_why(agent: Agent, order: Order, changed: dict[str, Any], expected: str) -> None:
     wish = replace(order("unborn", "server", "sleep", "600"), **changed)
-    with pytest.raises(SvloadError, match=said) as caught:
+    with pytest.raises(SvloadError, match=expected) as caught:
         agent.prepare([wish])
     assert code_of(caught) == "agent-refused"
     with pytest.raises(SvloadError, match="no child “unborn”"):
@@ -386,9 +386,9 @@ with start_agent(Path(sys.argv[1]), "a test") as agent:
 def test_a_child_can_live_in_a_named_network_namespace(tmp_path: Path, needs: Callable[..., None]) -> None:
     needs("root", "unshare", "mount")
     argv = [sys.executable, "-c", NAMED_NAMESPACE, str(tmp_path / "lab"), str(tmp_path / "log")]
-    said = completed(argv, check=True).stdout.split()
-    assert said[0] == os.readlink("/proc/self/ns/net")
-    assert said[1] not in ("", said[0])
+    expected = completed(argv, check=True).stdout.split()
+    assert expected[0] == os.readlink("/proc/self/ns/net")
+    assert expected[1] not in ("", expected[0])
 
 
 # stopping

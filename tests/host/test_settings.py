@@ -66,9 +66,9 @@ def test_what_is_asked_no_more_gets_its_old_value_again(proc: Path, log: Journal
 
 
 def test_a_setting_of_the_machine_needs_the_users_word(proc: Path, log: Journal) -> None:
-    told = ask(Settings(log, None), host=False, machine="2000")[MACHINE]
-    assert (told["found"], told["layer"]) == ("1000", "machine")
-    assert "--host-settings" in told["why"]
+    expected = ask(Settings(log, None), host=False, machine="2000")[MACHINE]
+    assert (expected["found"], expected["layer"]) == ("1000", "machine")
+    assert "--host-settings" in expected["why"]
     assert (proc / MACHINE).read_text() == "1000\n"
     assert ask(Settings(log, None), host=False, machine="1000")[MACHINE]["why"] == "", "as it is already"
 
@@ -83,16 +83,16 @@ def test_kernel_refusal(proc: Path, log: Journal, tmp_path: Path, monkeypatch: p
 
     monkeypatch.setattr(Path, "write_text", refuse)
     held = Settings(log, None)
-    told = ask(held, network="-1", none="1", machine="9999")
-    assert (told[NETWORK]["found"], told[NETWORK]["why"]) == (
+    expected = ask(held, network="-1", none="1", machine="9999")
+    assert (expected[NETWORK]["found"], expected[NETWORK]["why"]) == (
         "60",
         "the kernel refused it (Invalid argument)",
     )
-    assert (told["net.core.no_such"]["found"], told["net.core.no_such"]["why"]) == (
+    assert (expected["net.core.no_such"]["found"], expected["net.core.no_such"]["why"]) == (
         None,
         "this kernel has no such setting",
     )
-    assert (told[MACHINE]["found"], told[MACHINE]["why"]) == ("4096", "the kernel took another value")
+    assert (expected[MACHINE]["found"], expected[MACHINE]["why"]) == ("4096", "the kernel took another value")
     held.release()
     assert (proc / MACHINE).read_text() == "1000"
     assert not [one for one in journal.read_entries(tmp_path / "lab") if not one["done"]]
@@ -161,9 +161,12 @@ def test_a_labs_network_has_its_own_settings(tmp_path: Path, needs: Callable[...
     with start_agent(tmp_path / "lab", "a test", own_network=True) as agent:
         assert agent.own_network
         order = HoldSysctls(values={"net.core.somaxconn": "77", "net.core.netdev_max_backlog": "1234"})
-        told = {one["name"]: one for one in agent.prepare([order])[0]["settings"]}
-        assert (told["net.core.somaxconn"]["found"], told["net.core.somaxconn"]["layer"]) == ("77", "network")
-        backlog = told["net.core.netdev_max_backlog"]
+        expected = {one["name"]: one for one in agent.prepare([order])[0]["settings"]}
+        assert (expected["net.core.somaxconn"]["found"], expected["net.core.somaxconn"]["layer"]) == (
+            "77",
+            "network",
+        )
+        backlog = expected["net.core.netdev_max_backlog"]
         assert backlog["layer"] == "machine"
         assert "--host-settings" in backlog["why"]
         assert backlog["found"] not in (None, "1234")

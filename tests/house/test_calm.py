@@ -39,9 +39,9 @@ def test_a_quiet_machine_has_no_excuse() -> None:
 
 @pytest.mark.parametrize("name", BUSY)
 def test_each_disturbance_is_named(name: str) -> None:
-    planted, said = BUSY[name]
-    (told,) = disturbances(replace(QUIET, **planted))
-    assert said in told
+    planted, reply = BUSY[name]
+    (expected,) = disturbances(replace(QUIET, **planted))
+    assert reply in expected
 
 
 CODE = """
@@ -124,7 +124,7 @@ def test_other():
 
 
 @pytest.mark.parametrize(
-    ("said", "wait_s", "code", "tally", "times", "made"),
+    ("reply", "wait_s", "code", "tally", "times", "made"),
     [
         ([], 60, 1, "1 failed, 1 passed", 1, 1),
         (["calm", "busy", "calm", "calm"], 60, 1, "1 failed, 1 passed", 2, 2),
@@ -136,10 +136,10 @@ def test_other():
 )
 @pytest.mark.truth
 def test_what_was_disturbed_is_taken_again_and_nothing_else_is(
-    tmp_path: Path, said: list[str], wait_s: int, code: int, tally: str, times: int, made: int
+    tmp_path: Path, reply: list[str], wait_s: int, code: int, tally: str, times: int, made: int
 ) -> None:
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    (tmp_path / "conftest.py").write_text(CONFTEST.format(said=said))
+    (tmp_path / "conftest.py").write_text(CONFTEST.format(reply=reply))
     (tmp_path / "test_sample.py").write_text(TESTS)
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "tests.calm", "-m", "timing", "-q", "--wait-calm", str(wait_s)],

@@ -156,7 +156,7 @@ def test_what_is_clean_is_within_its_own_table(project: Path, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "told"),
+    ("name", "text", "expected"),
     [
         ("three.py", "".join(f"_V{at} = {at}\n" for at in range(61)), "room: 187 statements, budget 150"),
         ("three.py", f"_V = '{'x' * 120}'\n", "room: 1 lines over 110 columns, budget 0"),
@@ -165,11 +165,11 @@ def test_what_is_clean_is_within_its_own_table(project: Path, tmp_path: Path) ->
         ("one.py", "from svload.room.two import _two\n", "room: 1 modules of at most 60 lines with one importer, budget 0"),
     ],
 )  # fmt: skip
-def test_what_grows_is_named(project: Path, tmp_path: Path, name: str, text: str, told: str) -> None:
+def test_what_grows_is_named(project: Path, tmp_path: Path, name: str, text: str, expected: str) -> None:
     BUDGET.write(BUDGET.measure(project)[0], tmp_path / "table.csv")
     room = project / "src" / "svload" / "room"
     (room / name).write_text(text)
-    assert told in BUDGET.excesses(BUDGET.measure(project)[0], BUDGET.read(tmp_path / "table.csv"))
+    assert expected in BUDGET.excesses(BUDGET.measure(project)[0], BUDGET.read(tmp_path / "table.csv"))
 
 
 def test_the_committed_table_has_every_room() -> None:

@@ -19,9 +19,9 @@ def install() -> None:
 
 
 class _Killer:
-    def __init__(self, at: int, told: str) -> None:
+    def __init__(self, at: int, expected: str) -> None:
         self._at, self._pid, self._count, self._busy = at, os.getpid(), 0, False
-        self._told = os.open(told, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC)
+        self._told = os.open(expected, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC)
         sync = os.fsync
 
         def fsync(descriptor: int) -> None:

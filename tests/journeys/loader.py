@@ -51,24 +51,24 @@ def main(door: socket.socket) -> NoReturn:
             os.close(descriptor)
 
 
-def _stand_by(said: dict[str, Any], descriptors: list[int]) -> NoReturn:
+def _stand_by(words: dict[str, Any], descriptors: list[int]) -> NoReturn:
     """Fork the command, and tell its pid and how it ended as its parent sees it."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    *taken, told = descriptors
+    *taken, expected = descriptors
     pid = os.fork()
     if pid == 0:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        os.close(told)
-        take_over(said, taken)
+        os.close(expected)
+        take_over(words, taken)
         if killer.AT in os.environ:
             killer.install()
         os._exit(carry_out())
     for descriptor in taken:
         os.close(descriptor)
-    os.write(told, b"%d\n" % pid)
+    os.write(expected, b"%d\n" % pid)
     _, status = os.waitpid(pid, 0)
     with suppress(BrokenPipeError):  # who asked has given up waiting
-        os.write(told, b"%d\n" % os.waitstatus_to_exitcode(status))
+        os.write(expected, b"%d\n" % os.waitstatus_to_exitcode(status))
     os._exit(0)
 
 

@@ -64,8 +64,8 @@ def test_the_lab_against_itself_runs_each_case_in_twenty_pairs(world: World) -> 
 def test_the_lab_against_itself_sets_the_floor(world: World) -> None:
     """Twenty pairs are believed only on a quiet machine."""
     (world.root / "study.yaml").write_text(STUDY)
-    said: dict[str, Any] = world.json("aa", "study.yaml", "--out", str(world.root / "aa"))
-    made = said["certificate"]
+    text: dict[str, Any] = world.json("aa", "study.yaml", "--out", str(world.root / "aa"))
+    made = text["certificate"]
     assert made["pairs"] == 20
     assert len(made["cases"]) == 2, "two numbers of users are two loads"
     floors = {(floor["load"], floor["metric"]): floor["floor"] for floor in made["floors"]}

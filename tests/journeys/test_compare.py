@@ -151,8 +151,8 @@ def test_a_side_that_hangs_ends_it(ok: int, in_flight: int, p99_s: float, silent
         return
     assert offset_s == silent_s + (3 if ok else 0) and isinstance(error, SvloadError)
     (problem,) = error.problems
-    told = f"http://b/ no longer answers as it did: it answered nothing for the last {silent_s} s of b.r2."
-    assert (problem.code, problem.sentence) == ("target-gone", told)
+    shown = f"http://b/ no longer answers as it did: it answered nothing for the last {silent_s} s of b.r2."
+    assert (problem.code, problem.sentence) == ("target-gone", shown)
     waits = "1 request waits" if in_flight == 1 else f"{in_flight} requests wait"
     assert problem.remedy.startswith(f"{waits} for an answer: ") and "svload resume" in problem.remedy
 
@@ -256,7 +256,7 @@ def test_an_interrupted_one_goes_on_where_it_stopped(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "reply"),
     [
         (("http://127.0.0.1:9/", "latest"), "http://127.0.0.1:9/ is a URL, and latest is a run"),
         (("latest", "http://127.0.0.1:9/"), "http://127.0.0.1:9/ is a URL, and latest is a run"),
@@ -272,10 +272,10 @@ def test_an_interrupted_one_goes_on_where_it_stopped(url: str) -> None:
         ),
     ],
 )
-def test_mistakes_are_told_before_sending(world: World, words: tuple[str, ...], said: str) -> None:
+def test_mistakes_are_told_before_sending(world: World, words: tuple[str, ...], reply: str) -> None:
     ended = world.svload("compare", *words)
     assert ended.returncode == 2, ended.stderr
-    assert said in ended.stderr
+    assert reply in ended.stderr
     assert "Traceback" not in ended.stderr
     assert list(world.root.glob("runs/compare-*")) == []
 

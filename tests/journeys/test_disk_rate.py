@@ -54,9 +54,9 @@ def run(
 def used_ratio(trial: dict[str, Any], whose: str) -> float:
     """How much of its 20 MB/s of reads it used."""
     sentence = checks_of(trial)["limits-acted"]["sentence"]
-    told = re.search(rf"{whose} used ([\d.]+) % of its 20 MB/s of disk reads", sentence)
-    assert told is not None, sentence
-    return float(told[1]) / 100
+    expected = re.search(rf"{whose} used ([\d.]+) % of its 20 MB/s of disk reads", sentence)
+    assert expected is not None, sentence
+    return float(expected[1]) / 100
 
 
 BOTH = pytest.mark.parametrize(

@@ -83,11 +83,11 @@ def test_one_of_two_servers_restarts_and_a_lone_one_fails(world: World, second_s
         ],
     }
     study = write_study(world, faults, "${servers}", **more)
-    told = world.run(study, "--trust")
+    expected = world.run(study, "--trust")
     run = only_run(world)
     assert not (run / "attempts").exists() or not list((run / "attempts").iterdir()), "no failure of the lab"
-    case = {one["levels"]["servers"]: one["case"] for one in told["cases"]}
-    trials = {one["case"]: one for one in told["trials"]}
+    case = {one["levels"]["servers"]: one["case"] for one in expected["cases"]}
+    trials = {one["case"]: one for one in expected["trials"]}
     for servers in ("1", "2"):
         one = trials[case[servers]]
         stop, start = lab_of(run, one["trial"])["faults"]
@@ -105,9 +105,9 @@ def test_one_of_two_servers_restarts_and_a_lone_one_fails(world: World, second_s
         assert both["users.fault_error_rate"]["value"] < 0.05
         assert 1.9 <= alone["users.recovery"]["value"] < 4
         assert alone["users.fault_errors"]["value"] == pytest.approx(200, abs=60)
-    said = [one["sentence"] for one in told["findings"] if one["kind"] == "fault"]
-    assert len(said) == 2
-    assert all("web[1] was stopped at" in one and "web[1] was started again at" in one for one in said)
+    text = [one["sentence"] for one in expected["findings"] if one["kind"] == "fault"]
+    assert len(text) == 2
+    assert all("web[1] was stopped at" in one and "web[1] was started again at" in one for one in text)
     page = (run / "derived" / "report.html").read_text()
     assert "Planned faults: when each was due" in page
     assert page.count("web[1] was stopped") >= 4, "on the time axis and in the table"

@@ -135,9 +135,9 @@ def test_a_study_that_init_wrote_runs_from_any_folder_without_trust(world: World
     elsewhere.mkdir()
     for where, study in ((world.root, "studies/s1"), (elsewhere, "../studies/s1")):
         ended = world.svload("run", study, *QUICK, "--out", str(world.runs), "--json", cwd=where)
-        told = json.loads(ended.stdout)
-        assert told["complete"], ended.stderr[-1500:]
-        metrics = told["findings"]["trials"][0]["metrics"]
+        expected = json.loads(ended.stdout)
+        assert expected["complete"], ended.stderr[-1500:]
+        metrics = expected["findings"]["trials"][0]["metrics"]
         assert metrics["users.success_rate"]["value"] == 1.0
     assert world.silent() == []
 
@@ -164,17 +164,19 @@ def test_a_failed_start_is_told_and_leaves_nothing(world: World, typed: str, cod
 @pytest.mark.parametrize("how", [("--vus", "4"), ("--rate", "200")])
 def test_load_prints_a_balanced_account(world: World, truth: dict[str, int], how: tuple[str, str]):
     url = f"http://127.0.0.1:{truth['http_port']}/v1/a/c/o"
-    said: dict[str, Any] = world.json("load", url, *how, "--duration", "1s")
-    assert set(said) >= LOAD_FIELDS
-    assert said["due"] == said["begun"] + said["waiting"] + said["dropped"]
-    assert said["begun"] == said["requests"] + said["in_flight"]
-    assert said["requests"] == said["ok"] + said["failed"]
-    assert said["failed"] == sum(said["errors"].values()) == said["requests"], "there is no such object: 404"
-    assert tuple(said["response_ms"]) == TIMES
-    assert said["cpu_s"] > 0
-    assert said["instrument"]["grade"] in ("VALID", "WEAK", "REFUSED")
+    reply: dict[str, Any] = world.json("load", url, *how, "--duration", "1s")
+    assert set(reply) >= LOAD_FIELDS
+    assert reply["due"] == reply["begun"] + reply["waiting"] + reply["dropped"]
+    assert reply["begun"] == reply["requests"] + reply["in_flight"]
+    assert reply["requests"] == reply["ok"] + reply["failed"]
+    assert reply["failed"] == sum(reply["errors"].values()) == reply["requests"], (
+        "there is no such object: 404"
+    )
+    assert tuple(reply["response_ms"]) == TIMES
+    assert reply["cpu_s"] > 0
+    assert reply["instrument"]["grade"] in ("VALID", "WEAK", "REFUSED")
     if how[0] == "--rate":
-        assert said["due"] in range(199, 202)
+        assert reply["due"] in range(199, 202)
     assert world.silent() == []
 
 
@@ -233,6 +235,6 @@ def test_a_redirect_to_localhost_is_followed_as_one_to_its_address(world: World)
     with serving(Elsewhere) as port:
         url = f"http://127.0.0.1:{port}/"
         ended = world.svload("load", url, "-c", "2", "-n", "10", "--follow-redirects", "3", "--json")
-    told = json.loads(ended.stdout)
-    assert told["errors"] == {}
-    assert (told["ok"], told["failed"]) == (10, 0)
+    expected = json.loads(ended.stdout)
+    assert expected["errors"] == {}
+    assert (expected["ok"], expected["failed"]) == (10, 0)

@@ -103,10 +103,10 @@ def test_where_nothing_was_ok_the_first_answer_is_shown_and_no_load_advised(worl
     assert (plain.returncode, secret.returncode) == (1, 1), (
         "nothing was ok: 1 before 4, whatever it was judged as"
     )
-    said = " ".join(plain.stdout.split())
-    assert "first failure: status, status 503; failures from 0.0" in said
-    assert "its response began: sesame: " in said
-    assert "no seats" in said
+    text = " ".join(plain.stdout.split())
+    assert "first failure: status, status 503; failures from 0.0" in text
+    assert "its response began: sesame: " in text
+    assert "no seats" in text
     assert "\x1b" not in plain.stdout
     assert "--rate" not in plain.stdout
     assert "could generate about" not in plain.stdout

@@ -27,11 +27,11 @@ def test_no_stall_of_the_server_is_hidden(
     ended = world.svload(
         "load", url, "--rate", "500", "--max-vus", str(max_vus), "--duration", "2500ms", "--json", "--out", str(world.runs)
     )  # fmt: skip
-    said = json.loads(ended.stdout)
-    assert (said["due"], said["failed"], said["dropped"], said["waiting"]) == (said["ok"], 0, 0, 0)
+    text = json.loads(ended.stdout)
+    assert (text["due"], text["failed"], text["dropped"], text["waiting"]) == (text["ok"], 0, 0, 0)
     run = stalls.only(world)
     answered = stalls.answered(admin, run.start_ns)
-    assert len(answered) == len(run.due_ns) == said["due"] == pytest.approx(1_250, abs=1)
+    assert len(answered) == len(run.due_ns) == text["due"] == pytest.approx(1_250, abs=1)
     served = [at - run.start_ns - due for at, due in zip(answered, run.due_ns, strict=True)]
     table = pq.read_table(*sorted(only_run(world).glob("trials/*/samples.parquet"))).to_pydict()
     seen = [done - due for done, due in zip(table["done_ns"], table["due_ns"], strict=True)]
@@ -47,7 +47,7 @@ def test_no_stall_of_the_server_is_hidden(
         [done - due for due, done in sorted(zip(table["due_ns"], table["done_ns"], strict=True))]
     )
     for p in (0.5, 0.9, 0.99):
-        shown = said["response_ms"][f"p{100 * p:g}"]
+        shown = text["response_ms"][f"p{100 * p:g}"]
         assert shown == pytest.approx(stalls.quantile(kept_ns, p), rel=0.008)
 
 

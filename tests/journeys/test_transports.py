@@ -58,8 +58,8 @@ def test_a_unix_socket_is_loaded_by_its_path_and_only_if_it_is_named(world: Worl
         ended = world.svload(
             "load", url, "--vus", "2", "--iterations", "20", "--json", "--authorise", f"unix:{path}"
         )
-        said = json.loads(ended.stdout)
-        assert (said["ok"], said["failed"]) == (20, 0), ended.stderr
+        text = json.loads(ended.stdout)
+        assert (text["ok"], text["failed"]) == (20, 0), ended.stderr
         assert sum(seen.values()) == 20
         row = world.json("probe", url, "--authorise", f"unix:{path}")[0]
         assert (row["error"], row["http_code"], row["size_download"]) == ("", 200, len("/hello"))

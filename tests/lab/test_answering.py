@@ -164,17 +164,17 @@ def test_who_began_later_is_named_and_taken_for_it() -> None:
     with sleeper() as started:
         fact = process(started.pid)
         with listening() as (port, other):
-            [said] = proved(facts(port), [fact], "log")
+            [text] = proved(facts(port), [fact], "log")
         started.kill()
-    assert f"(process {other.pid}, " in said
-    assert "began after api was started" in said
+    assert f"(process {other.pid}, " in text
+    assert "began after api was started" in text
 
 
 def test_unseen(listener: tuple[int, subprocess.Popen[str]], monkeypatch: pytest.MonkeyPatch) -> None:
     port, server = listener
-    [said] = proved(facts(free_port()), [process(server.pid)], "log")
-    assert "could not be proved" in said
+    [text] = proved(facts(free_port()), [process(server.pid)], "log")
+    assert "could not be proved" in text
     monkeypatch.setattr(owners_module, "descriptors", lambda pid: set())
-    [said] = proved(facts(port), [process(server.pid)], "log")
-    assert "hidden from this user" in said
+    [text] = proved(facts(port), [process(server.pid)], "log")
+    assert "hidden from this user" in text
     wait_until(lambda: server.poll() is None)

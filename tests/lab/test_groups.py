@@ -42,7 +42,7 @@ def procs(path: str) -> set[int]:
 
 @pytest.mark.pure
 @pytest.mark.parametrize(
-    ("options", "place", "said"),
+    ("options", "place", "text"),
     [
         ({"within": "vm", "cpus": 3}, ("lab", "api", "cpus"), "has less"),
         ({"within": "vm", "memory": "2 GiB"}, ("lab", "api", "memory"), "has less"),
@@ -53,11 +53,11 @@ def procs(path: str) -> set[int]:
         ({"pids": 0}, ("lab", "api", "pids"), ""),
     ],
 )
-def test_what_could_not_act_is_refused(options: dict[str, Any], place: tuple[str, ...], said: str) -> None:
+def test_what_could_not_act_is_refused(options: dict[str, Any], place: tuple[str, ...], text: str) -> None:
     vm = spec("vm", "machine", cpus=2, memory="1 GiB", disk_rate={"read": "20 MB/s", "write": "50 MB/s"})
     [mistake] = find_mistakes([vm, spec(**options)])
     assert mistake.path == place
-    assert said in str(mistake.details)
+    assert text in str(mistake.details)
 
 
 @pytest.mark.pure

@@ -338,8 +338,8 @@ def test_mariadb_refuses_each_statement_that_administrates(database: Lab) -> Non
     statements = {**{name: one for name, one in ADMINISTRATES.items() if name in listed}, **ELSE}
     _, refused = told(database, "lab", *statements.values())
     names = list(statements)
-    said = {name: refused.get(number, "nothing") for number, name in enumerate(names)}
-    assert {name: why for name, why in said.items() if not REFUSED.search(why)} == {}
+    text = {name: refused.get(number, "nothing") for number, name in enumerate(names)}
+    assert {name: why for name, why in text.items() if not REFUSED.search(why)} == {}
     assert database_state(database) == before
     assert database.alive() == []
 

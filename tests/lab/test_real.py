@@ -145,12 +145,12 @@ def test_memcached_says_why_it_holds_more_than_it_was_told(lab_of: Any, needs: A
 def redis_says(endpoint: Endpoint, *commands: str) -> list[str]:
     """One line of answer to each command."""
     with socket.create_connection((endpoint.address, endpoint.port), 5) as line, line.makefile("rw") as both:
-        said = []
+        text = []
         for command in commands:
             both.write(f"{command}\r\n")
             both.flush()
-            said.append(both.readline().strip())
-        return said
+            text.append(both.readline().strip())
+        return text
 
 
 def test_redis_counts_its_load_forgets_on_reset_and_takes_its_options_live(lab_of: Any, needs: Any) -> None:
@@ -195,9 +195,9 @@ def test_redis_counts_its_load_forgets_on_reset_and_takes_its_options_live(lab_o
 def test_what_redis_refuses_is_told_with_its_own_words(lab_of: Any, needs: Any) -> None:
     needs("redis-server")
     lab = lab_of(spec("store", "redis", tuning={"hz": "many"}))
-    with pytest.raises(SvloadError, match=r"argument couldn't be parsed into an integer") as told:
+    with pytest.raises(SvloadError, match=r"argument couldn't be parsed into an integer") as expected:
         lab.up()
-    assert told.value.problems[0].code == "service-died"
+    assert expected.value.problems[0].code == "service-died"
 
 
 def asked_of(facts: ServiceFacts, statement: str, user: str = "lab", password: str = "lab") -> str:

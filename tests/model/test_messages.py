@@ -42,7 +42,7 @@ def test_an_action_comes_as_it_went(action: Action) -> None:
 
 
 @pytest.mark.parametrize(
-    ("raw", "said"),
+    ("raw", "expected"),
     [
         ({}, "no action “None”"),
         ("spawn", "no action “”"),
@@ -58,13 +58,13 @@ def test_an_action_comes_as_it_went(action: Action) -> None:
         ({**SPAWN, "env": {"A": 1}}, "“env” cannot be 1"),
     ],
 )
-def test_what_is_not_understood_is_said(raw: Any, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_what_is_not_understood_is_said(raw: Any, expected: str) -> None:
+    with pytest.raises(ValueError, match=expected):
         read_action(raw)
 
 
 @pytest.mark.parametrize(
-    ("reason", "said"),
+    ("reason", "expected"),
     [
         ("there is none", "there is none."),
         (
@@ -74,5 +74,5 @@ def test_what_is_not_understood_is_said(raw: Any, said: str) -> None:
         ("no such command. Did you mean “probe”?", "no such command. Did you mean “probe”?"),
     ],
 )
-def test_a_sentence_ends_once(reason: str, said: str) -> None:
-    assert Problem("usage", {"reason": reason}).sentence == said
+def test_a_sentence_ends_once(reason: str, expected: str) -> None:
+    assert Problem("usage", {"reason": reason}).sentence == expected

@@ -58,7 +58,7 @@ class Machine:
 
 
 @pytest.mark.parametrize(
-    ("works_s", "rests", "seconds", "said"),
+    ("works_s", "rests", "seconds", "text"),
     [
         (2.5, True, 3.0, "worked on for 3 s: waited for"),
         (0.0, True, 0.5, ""),
@@ -68,14 +68,14 @@ class Machine:
     ids=["works on", "at rest costs one look", "just told", "bounded"],
 )
 def test_servers_are_waited_for_until_they_rest(
-    monkeypatch: pytest.MonkeyPatch, works_s: float, rests: bool, seconds: float, said: str
+    monkeypatch: pytest.MonkeyPatch, works_s: float, rests: bool, seconds: float, text: str
 ) -> None:
-    machine, told = Machine(works_s), list[str]()
+    machine, expected = Machine(works_s), list[str]()
     monkeypatch.setattr(drain, "time", machine)
     monkeypatch.setattr(drain, "ProcessTable", lambda: machine)
-    assert wait_for_rest([7], told.append, lambda: False) == rests
+    assert wait_for_rest([7], expected.append, lambda: False) == rests
     assert machine.now_s == seconds
-    assert (said in told[0]) if said else not told
+    assert (text in expected[0]) if text else not expected
 
 
 def test_a_wait_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,5 +88,5 @@ def test_a_wait_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_process_that_rests_is_seen_to_rest(resting: int) -> None:
-    said: list[str] = []
-    assert wait_for_rest([resting], said.append, lambda: False, look_s=0.1)
+    text: list[str] = []
+    assert wait_for_rest([resting], text.append, lambda: False, look_s=0.1)

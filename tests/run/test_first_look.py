@@ -41,23 +41,23 @@ def answered(monkeypatch: pytest.MonkeyPatch, status: int, error: str = "") -> N
 )  # fmt: skip
 def test_a_noted_refusal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, says: str) -> None:
     answered(monkeypatch, status)
-    path, said = api.init("http://127.0.0.1:8080/shop?id=1", tmp_path / "mine")
-    assert f"was answered with {status} in 2.0 ms (9 bytes). " in said
-    assert says in said
+    path, words = api.init("http://127.0.0.1:8080/shop?id=1", tmp_path / "mine")
+    assert f"was answered with {status} in 2.0 ms (9 bytes). " in words
+    assert says in words
     text = path.read_text()
     assert any(line.startswith("# ") and says in line for line in text.splitlines())
     line = next(
         number for number, one in enumerate(text.splitlines(), 1) if "GET http://server/shop?id=1" in one
     )
-    assert said.endswith(f"The request is in {path}:{line}.")
+    assert words.endswith(f"The request is in {path}:{line}.")
     assert load_study(path).name == "my-server"
 
 
 @pytest.mark.parametrize("status", [200, 204, 302])
 def test_an_answer_needs_no_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int) -> None:
     answered(monkeypatch, status)
-    path, said = api.init("http://127.0.0.1:8080/", tmp_path / "mine")
-    assert said == f"http://127.0.0.1:8080/ was answered with {status} in 2.0 ms (9 bytes)."
+    path, words = api.init("http://127.0.0.1:8080/", tmp_path / "mine")
+    assert words == f"http://127.0.0.1:8080/ was answered with {status} in 2.0 ms (9 bytes)."
     assert "It answers" not in path.read_text()
 
 
@@ -73,12 +73,12 @@ def silent(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
 @pytest.mark.parametrize("code", ["service-not-ready", "service-died"])
 def test_a_command_needs_a_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str) -> None:
     silent(monkeypatch, code)
-    with pytest.raises(SvloadError) as told:
+    with pytest.raises(SvloadError) as expected:
         api.init("python3 -m server --listen 8080", tmp_path / "mine")
-    said = str(told.value)
+    words = str(expected.value)
     assert (
         "write {port} where it takes the port to listen on, such as “./server --port {port}”, then init again"
-        in said
+        in words
     )
     assert not (tmp_path / "mine").exists()
 
@@ -86,7 +86,7 @@ def test_a_command_needs_a_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 def test_a_command_with_a_port_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     silent(monkeypatch, "service-not-ready")
     for command in ("python3 -m server {port}", "python3 -m server ${port}"):
-        with pytest.raises(SvloadError) as told:
+        with pytest.raises(SvloadError) as expected:
             api.init(command, tmp_path / "mine")
-        assert "Fix the command, then run init again." in str(told.value)
-        assert "where it takes the port" not in str(told.value)
+        assert "Fix the command, then run init again." in str(expected.value)
+        assert "where it takes the port" not in str(expected.value)

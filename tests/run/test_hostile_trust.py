@@ -298,16 +298,16 @@ HELD = (SECRET, "ab s3cr3t-token", f"Basic {LETTERS}", "id=0a1b2c3d4e; theme=x")
 PLAIN = re.compile("s3cr3t-|token|admin-7|p4ss|0a1b2c3d4e|tök", re.IGNORECASE)
 
 
-@pytest.mark.parametrize("told", TOLD)
-def test_a_secret_is_kept_out_of_the_record(told: str) -> None:
+@pytest.mark.parametrize("expected", TOLD)
+def test_a_secret_is_kept_out_of_the_record(expected: str) -> None:
     """In common encodings, and each of its words alone."""
-    left = without(f"you sent: {told}", HELD)
+    left = without(f"you sent: {expected}", HELD)
     assert left == "" or ("…" in left and left.startswith("you sent: "))
-    assert not PLAIN.search(left) and told not in left
+    assert not PLAIN.search(left) and expected not in left
 
 
 @pytest.mark.parametrize(
-    "told",
+    "expected",
     [
         "",
         "no such object",
@@ -316,8 +316,8 @@ def test_a_secret_is_kept_out_of_the_record(told: str) -> None:
         "Basic or Bearer token, id=, theme=x",
     ],
 )
-def test_other_answers_are_kept(told: str) -> None:
-    assert without(told, HELD) == told
+def test_other_answers_are_kept(expected: str) -> None:
+    assert without(expected, HELD) == expected
 
 
 @pytest.mark.parametrize("target", ["../private", "/etc/hostname"])

@@ -27,13 +27,13 @@ NAMED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("code", "details", "said"), NAMED.values(), ids=NAMED)
-def test_kept_lab_log(code: str, details: dict[str, str], said: str, lab: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("code", "details", "words"), NAMED.values(), ids=NAMED)
+def test_kept_lab_log(code: str, details: dict[str, str], words: str, lab: Path, tmp_path: Path) -> None:
     kept = tmp_path / "run" / "logs"
     error = fail(code, **{name: text.format(lab=lab) for name, text in details.items()})
     name_kept_logs(lab, kept, error)
-    [told] = map(str, error.problems)
-    assert said.format(kept=kept) in told and str(lab) not in told
+    [expected] = map(str, error.problems)
+    assert words.format(kept=kept) in expected and str(lab) not in expected
     assert (kept / "cache-server.log").read_text() == "no such option\n"
 
 

@@ -215,25 +215,25 @@ def test_every_trial_is_planned_once_and_in_order(study: Callable[..., str]) -> 
 def test_what_was_found_is_told_with_every_load_and_trial(study: Callable[..., str]) -> None:
     lock = lock_of(study(), that=CRITERION, at_least=50)
     _, results = played(lock, 100)
-    told = capacity_of(lock, list(reversed(results)))
-    assert (told.state, told.ended) == ("found", True)
-    assert told.limit == pytest.approx(100, rel=0.03)
-    assert told.low <= 100 <= told.high
-    assert [one.trial for one in told.trials] == [one.trial for one in results], "in the order they ran"
-    assert [one.look for one in told.trials][:5] == [True] * 5
-    assert not told.trials[-1].look
-    assert told.trials[-1].low <= 100
-    levels = {one.load: one for one in told.levels}
+    shown = capacity_of(lock, list(reversed(results)))
+    assert (shown.state, shown.ended) == ("found", True)
+    assert shown.limit == pytest.approx(100, rel=0.03)
+    assert shown.low <= 100 <= shown.high
+    assert [one.trial for one in shown.trials] == [one.trial for one in results], "in the order they ran"
+    assert [one.look for one in shown.trials][:5] == [True] * 5
+    assert not shown.trials[-1].look
+    assert shown.trials[-1].low <= 100
+    levels = {one.load: one for one in shown.levels}
     assert levels[64].outcome == "holds"
     assert levels[128].outcome == "breaks"
     assert levels[128].value == pytest.approx(0.2 * 1.28**2)
     assert levels[128].throughput_rps == 100.0
     assert (
-        f"holds up to about {round(told.limit or 0)} users ({told.low} to {told.high}: 95 % interval"
-        in told.sentence
+        f"holds up to about {round(shown.limit or 0)} users ({shown.low} to {shown.high}: 95 % interval"
+        in shown.sentence
     )
-    assert told.gate.outcome == "pass"
-    assert search_outcome(told) == "pass"
+    assert shown.gate.outcome == "pass"
+    assert search_outcome(shown) == "pass"
 
 
 @pytest.mark.parametrize(
@@ -248,10 +248,10 @@ def test_what_is_not_bracketed_says_so(
     study: Callable[..., str], breaks_above: int, asked: dict[str, Any], state: str, words: str
 ) -> None:
     lock = lock_of(study(), that=CRITERION, **asked)
-    told = capacity_of(lock, played(lock, breaks_above)[1])
-    assert told.state == state
-    assert words in told.sentence
-    assert search_outcome(told) == "open", "what could not be told is never a pass"
+    shown = capacity_of(lock, played(lock, breaks_above)[1])
+    assert shown.state == state
+    assert words in shown.sentence
+    assert search_outcome(shown) == "open", "what could not be told is never a pass"
 
 
 def test_a_search_fits_its_time_however_slow_the_machine_is(study: Callable[..., str]) -> None:
@@ -272,9 +272,9 @@ def test_a_search_fits_its_time_however_slow_the_machine_is(study: Callable[...,
             break
         batches.append(following)
     assert 60 - 28 <= now_s - 1e9 <= 0.88 * 60
-    told = capacity_of(lock, results, sealed_s, 1e9)
-    assert told.ended
-    assert "the time of 60 s is over" in told.sentence
+    shown = capacity_of(lock, results, sealed_s, 1e9)
+    assert shown.ended
+    assert "the time of 60 s is over" in shown.sentence
 
 
 def unanswered(batch_trial: Any) -> TrialResult:
@@ -296,17 +296,17 @@ def test_a_search_ends_where_its_server_is_gone(study: Callable[..., str], back:
     dying = made[-1].metrics | {"people.failed": Estimate(value=3.0, n=1)}
     made[-1] = evolve(made[-1], metrics=dying)
     made += [result(one, 0.2) if back and one is last[-1] else unanswered(one) for one in last]
-    told = capacity_of(lock, made)
-    without = [one.outcome for one in told.trials].count("no number")
+    shown = capacity_of(lock, made)
+    without = [one.outcome for one in shown.trials].count("no number")
     if back:
-        assert "gone" not in told.sentence
+        assert "gone" not in shown.sentence
         assert without == len(last) - 1
         return
     assert capacity(lock, sealed(batches, made)) is None
-    assert (told.ended, told.state) == (True, "found")
-    assert f"server gone since the end of {made[-len(last) - 1].trial}" in told.sentence
+    assert (shown.ended, shown.state) == (True, "found")
+    assert f"server gone since the end of {made[-len(last) - 1].trial}" in shown.sentence
     assert without == len(last) + 1
-    assert told.low <= 100 <= told.high
+    assert shown.low <= 100 <= shown.high
 
 
 def test_the_knee_is_told_with_its_steps(study: Callable[..., str]) -> None:
@@ -318,12 +318,12 @@ def test_the_knee_is_told_with_its_steps(study: Callable[..., str]) -> None:
         return evolve(made, metrics={**made.metrics, "people.ok_throughput": rate})
 
     _, results = played(lock, made=flat_above_40)
-    told = capacity_of(lock, results)
-    assert told.state == "found", told.sentence
-    assert told.limit == pytest.approx(40, rel=0.15)
-    assert len(told.steps) == len(results) / 2
-    assert max(one.high_rps for one in told.steps) == pytest.approx(400.0)
-    assert "more users gain less than 10 %" in told.sentence
+    shown = capacity_of(lock, results)
+    assert shown.state == "found", shown.sentence
+    assert shown.limit == pytest.approx(40, rel=0.15)
+    assert len(shown.steps) == len(results) / 2
+    assert max(one.high_rps for one in shown.steps) == pytest.approx(400.0)
+    assert "more users gain less than 10 %" in shown.sentence
 
 
 # the live picture, exits, and runs that go on
@@ -332,10 +332,10 @@ def test_the_knee_is_told_with_its_steps(study: Callable[..., str]) -> None:
 def test_a_live_picture_shows_every_level_with_its_verdict(study: Callable[..., str]) -> None:
     lock = lock_of(study(), that=CRITERION)
     batches, results = played(lock, 100)
-    told = so_far(lock, sealed(batches[:5], results[:5]))
-    line = search_line({**told, "because": "x"})
+    shown = so_far(lock, sealed(batches[:5], results[:5]))
+    line = search_line({**shown, "because": "x"})
     assert line.plain.startswith("users:")
-    assert f"between {told['low']:,} and {told['high']:,}" in line.plain
+    assert f"between {shown['low']:,} and {shown['high']:,}" in line.plain
     assert "✓" in line.plain
     assert "✗" in line.plain
     early = search_line(so_far(lock, sealed(batches[:1], results[:1])))
@@ -354,9 +354,14 @@ def test_the_exit_code_is_the_gate_s(study: Callable[..., str]) -> None:
         (300, "found", ExitCode.THRESHOLD_FAILED),
     ):
         lock = lock_of(study(), that=CRITERION, at_least=at_least)
-        told = capacity_of(lock, played(lock, 100 if state == "found" else 10_000)[1])
-        assert told is not None
-        assert verdict_exit(findings_of(capacity=told)) is code, (at_least, state, told.sentence, told.gate)
+        shown = capacity_of(lock, played(lock, 100 if state == "found" else 10_000)[1])
+        assert shown is not None
+        assert verdict_exit(findings_of(capacity=shown)) is code, (
+            at_least,
+            state,
+            shown.sentence,
+            shown.gate,
+        )
 
 
 def test_a_search_killed_between_batches(study: Callable[..., str], tmp_path: Path) -> None:

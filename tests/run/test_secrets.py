@@ -23,7 +23,7 @@ def test_a_value_is_the_variables_or_its_files(tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.parametrize(
-    ("environment", "said"),
+    ("environment", "expected"),
     [
         ({}, "API_TOKEN is not set"),
         ({"API_TOKEN": ""}, "API_TOKEN is empty"),
@@ -31,13 +31,13 @@ def test_a_value_is_the_variables_or_its_files(tmp_path: Path, monkeypatch: pyte
         ({"API_TOKEN_FILE": "nowhere"}, "nowhere cannot be read: No such file"),
     ],
 )
-def test_unset_secret(environment: dict[str, str], said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unset_secret(environment: dict[str, str], expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(SvloadError) as why:
         secret_values(CONFIG)
     text = str(why.value)
     assert "${secret.token} has no value" in text
-    assert said in text
+    assert expected in text
     assert "Set API_TOKEN to the value, or API_TOKEN_FILE" in text
     assert "hush" not in text

@@ -28,10 +28,10 @@ TOLD: dict[str, tuple[Exception, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("why", "said"), TOLD.values(), ids=TOLD)
-def test_what_a_process_tells_of_a_failure_names_the_file(why: Exception, said: str) -> None:
+@pytest.mark.parametrize(("why", "text"), TOLD.values(), ids=TOLD)
+def test_what_a_process_tells_of_a_failure_names_the_file(why: Exception, text: str) -> None:
     line = json.loads(json.dumps(error_line(why, "the.tables")))
-    assert error_of("load.0", line["error"]).problems[0].sentence == said
+    assert error_of("load.0", line["error"]).problems[0].sentence == text
 
 
 @pytest.mark.parametrize(
@@ -78,19 +78,19 @@ def _refuse(number: int) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("child", "code", "said"),
+    ("child", "code", "text"),
     [
         ("cache.delay-line", "link-died", "The delay line of cache's link exited unexpectedly (exit -9)"),
         ("b.delay-line", "link-died", "The delay line of b's link exited unexpectedly (exit -9)"),
         ("cache.server", "service-died", "The service cache exited unexpectedly (exit -9)"),
     ],
 )
-def test_a_link_that_is_cut_is_not_its_service(child: str, code: str, said: str) -> None:
+def test_a_link_that_is_cut_is_not_its_service(child: str, code: str, text: str) -> None:
     ended = Notice(
         number=1, monotonic_ns=5, child=child, kind="exit", data={"exit": -9, "role": "server", "tail": ""}
     )
     error = ended_server(ended, 0, lambda service, offset: False)
-    assert (error.problems[0].code, said in error.problems[0].sentence) == (code, True)
+    assert (error.problems[0].code, text in error.problems[0].sentence) == (code, True)
 
 
 OUT = Path("/data/runs")

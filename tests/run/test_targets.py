@@ -40,7 +40,7 @@ LISTENS, CLOSED, LISTENS_TOO = "127.0.0.7", "127.0.0.6", "127.0.0.8"
 
 
 @pytest.mark.parametrize(
-    ("addresses", "told"),
+    ("addresses", "expected"),
     [
         (["::1", LISTENS, LISTENS_TOO], "3 addresses; all requests go to 127.0.0.7"),
         (
@@ -51,7 +51,7 @@ LISTENS, CLOSED, LISTENS_TOO = "127.0.0.7", "127.0.0.6", "127.0.0.8"
     ],
 )
 def test_of_several_addresses_all_requests_go_to_the_first_that_accepts_a_connection(
-    addresses: list[str], told: str, monkeypatch: pytest.MonkeyPatch
+    addresses: list[str], expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = socket.getaddrinfo
 
@@ -76,9 +76,9 @@ def test_of_several_addresses_all_requests_go_to_the_first_that_accepts_a_connec
                 for path in ("/a", "/b")
             ]
             found = permitted_targets(cases, ["shop.example"], looked_up)
-    assert list(several_addresses(found, looked_up)) == [f"shop.example has {told}"]
+    assert list(several_addresses(found, looked_up)) == [f"shop.example has {expected}"]
     first, second, *others = (at.address for at in found.values())
-    assert first == second and f"go to {first}" in told
+    assert first == second and f"go to {first}" in expected
     assert others == [LISTENS, LISTENS]
 
 

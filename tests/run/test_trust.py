@@ -78,17 +78,19 @@ def test_a_run_from_elsewhere_authorises_no_host(elsewhere: Make) -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "expected"),
     [
         ({"requests": {"get": {"post": "http://app/", "body": {"file": "body"}}}}, "study/body"),
         ({"feeders": {"rows": {"csv": "body", "take": "walk"}}}, "study/body"),
         ({"secrets": {"token": "HOME"}}, "the variable HOME"),
     ],
 )
-def test_a_run_from_elsewhere_reads_nothing_of_mine(elsewhere: Make, more: dict[str, Any], said: str) -> None:
+def test_a_run_from_elsewhere_reads_nothing_of_mine(
+    elsewhere: Make, more: dict[str, Any], expected: str
+) -> None:
     error = refused(elsewhere(HARMLESS, **more))
     assert [problem.code for problem in error.problems] == ["run-untrusted"]
-    assert said in str(error)
+    assert expected in str(error)
 
 
 def test_names_of_a_lock_from_elsewhere_lead_to_no_folder(elsewhere: Make) -> None:
@@ -147,10 +149,10 @@ def test_of_much_that_asks_for_trust_some_is_named(elsewhere: Make) -> None:
     found = elsewhere(
         {"run": "true", "environment": {"A": "b" * 5000}}, secrets={f"s{n}": f"S{n}" for n in range(50)}
     )
-    said = str(refused(found))
-    assert "lab.app.run: true; lab.app.environment: {'A': 'bbb" in said
-    assert "and 47 more" in said
-    assert len(said) < 1000
+    expected = str(refused(found))
+    assert "lab.app.run: true; lab.app.environment: {'A': 'bbb" in expected
+    assert "and 47 more" in expected
+    assert len(expected) < 1000
 
 
 @pytest.mark.parametrize("change", [{"case": "nope"}, {"case": "../.."}])
@@ -217,14 +219,14 @@ def test_an_edited_study_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_refusals_before_a_run_are_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SVLOAD_STATE", str(tmp_path / "state"))
-    said = study({"run": "touch acted"})
-    said["lab"]["away"] = {"at": "http://192.0.2.9/"}
-    said["factors"] = {"way": ["app", "away"]}
-    said["requests"] = {"get": {"get": "http://${way}/"}}
-    said["compare"] = [
+    expected = study({"run": "touch acted"})
+    expected["lab"]["away"] = {"at": "http://192.0.2.9/"}
+    expected["factors"] = {"way": ["app", "away"]}
+    expected["requests"] = {"get": {"get": "http://${way}/"}}
+    expected["compare"] = [
         {"factor": "way", "baseline": "app", "metric": "response.p50", "fail_if": "worse by more than 5 %"}
     ]
-    (tmp_path / "study.yaml").write_text(json.dumps(said))
+    (tmp_path / "study.yaml").write_text(json.dumps(expected))
     codes = [problem.code for problem in refused_run(tmp_path, tmp_path).problems]
     assert codes == ["study-untrusted", "study-undecidable", "unauthorised-target"]
     assert not (tmp_path / "acted").exists()

@@ -102,8 +102,8 @@ def two_processes_share_one_quota_and_it_changes_live(bench: Bench) -> None:
     bench.ask(bench.python("busy.one", BUSY, group="busy"), bench.python("busy.two", BUSY, group="busy"))
     wait_until(lambda: (cgroups.throttled_s(paths) or 0.0) > 0.3)
     for cpus in (0.2, 0.6):
-        [told] = bench.ask(SetLimits(name="busy", limits=GroupLimits(cpus=cpus)))
-        assert told["found"]["cpus"] == cpus
+        [expected] = bench.ask(SetLimits(name="busy", limits=GroupLimits(cpus=cpus)))
+        assert expected["found"]["cpus"] == cpus
         quota_us, period_us = map(int, Path(paths["unified"], "cpu.max").read_text().split())
         assert quota_us == cpus * period_us
         before = stat_of(paths)
@@ -154,10 +154,10 @@ def a_part_of_a_service_is_limited_alone_and_with_the_whole(bench: Bench) -> Non
     bench.ask(
         bench.python("svc.busy", BUSY, group="svc.one"), bench.python("svc.other", BUSY, group="svc.rest")
     )
-    [told] = bench.ask(SetLimits(name="svc.one", limits=GroupLimits(cpus=0.2)))
-    assert told["found"] == {"cpus": 0.2}, told
-    [told] = bench.ask(SetLimits(name="svc", limits=GroupLimits(pids=9)))
-    assert told["found"] == {"pids": 9}, told
+    [expected] = bench.ask(SetLimits(name="svc.one", limits=GroupLimits(cpus=0.2)))
+    assert expected["found"] == {"cpus": 0.2}, expected
+    [expected] = bench.ask(SetLimits(name="svc", limits=GroupLimits(pids=9)))
+    assert expected["found"] == {"pids": 9}, expected
     wait_until(lambda: (cgroups.throttled_s(paths[1]) or 0.0) > 0.3)
     assert not cgroups.throttled_s(paths[2])
     [result] = bench.ask(bench.python("svc.forks", FORKS, "tool", "svc.one"))
@@ -180,8 +180,8 @@ def what_is_left_in_a_group_ends_with_it(bench: Bench) -> None:
 
 def the_labs_network_has_settings_of_its_own(bench: Bench) -> None:
     before = Path("/proc/sys/net/core/somaxconn").read_text()
-    [told] = bench.ask(HoldSysctls(values={"net.core.somaxconn": "77", "fs.file-max": "4321"}))
-    found = {one["name"]: (one["found"], one["layer"]) for one in told["settings"]}
+    [expected] = bench.ask(HoldSysctls(values={"net.core.somaxconn": "77", "fs.file-max": "4321"}))
+    found = {one["name"]: (one["found"], one["layer"]) for one in expected["settings"]}
     assert found["net.core.somaxconn"] == ("77", "network")
     assert found["fs.file-max"][1] == "machine"
     assert found["fs.file-max"][0] != "4321"
@@ -218,11 +218,11 @@ def main() -> int:
             began = time.monotonic()
             try:
                 check(Bench(agent))
-                said = "ok"
+                text = "ok"
             except (AssertionError, SvloadError, OSError, ValueError):
-                failed, said = failed + 1, f"FAILED\n{traceback.format_exc()}"
+                failed, text = failed + 1, f"FAILED\n{traceback.format_exc()}"
             print(
-                f"vm: {check.__name__.replace('_', ' ')}: {said} ({time.monotonic() - began:.0f} s)",
+                f"vm: {check.__name__.replace('_', ' ')}: {text} ({time.monotonic() - began:.0f} s)",
                 flush=True,
             )
     left = [str(path) for path in Path("/sys/fs/cgroup").glob("svload*")]

@@ -130,13 +130,13 @@ def test_a_java_heap_runs_out_of_memory(needs: Any, places: ExitStack, tmp_path:
     (tmp_path / "Hog.java").write_text(HOG)
     subprocess.run(["javac", "Hog.java"], cwd=tmp_path, check=True, timeout=HANG_S)
     log = tmp_path / "log"
-    with open(log, "wb") as said:
+    with open(log, "wb") as text:
         java = places.enter_context(
             subprocess.Popen(
                 ["java", "-Xmx32m", "-cp", str(tmp_path), "Hog"],
                 stdin=subprocess.PIPE,
-                stdout=said,
-                stderr=said,
+                stdout=text,
+                stderr=text,
             )
         )
     places.callback(java.kill)

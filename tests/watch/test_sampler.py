@@ -355,8 +355,8 @@ def test_a_figure_that_is_no_number_loses_that_monitors_readings_alone(value: fl
     ]
 
 
-@pytest.mark.parametrize("told", ["x", "1e999", "nan", None, {"a": 1}, "9" * 400])
-def test_a_figure_of_a_server_that_is_no_number_is_named(told: object) -> None:
+@pytest.mark.parametrize("expected", ["x", "1e999", "nan", None, {"a": 1}, "9" * 400])
+def test_a_figure_of_a_server_that_is_no_number_is_named(expected: object) -> None:
     with pytest.raises(OSError, match="used_memory is not a number: “"):
-        number({"used_memory": told}, "used_memory")
+        number({"used_memory": expected}, "used_memory")
     assert number({"used_memory": "12"}, "used_memory") == 12

@@ -108,7 +108,7 @@ def test_a_server_is_read_over_one_connection(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "said", "match"),
+    ("name", "expected", "match"),
     [
         ("memcached", None, "no stats"),
         ("redis", b"-NOAUTH Authentication required.\r\n", "no INFO"),
@@ -117,8 +117,8 @@ def test_a_server_is_read_over_one_connection(name: str) -> None:
         ("redis", None, "no INFO"),
     ],
 )
-def test_a_server_that_refuses_or_hangs_up_is_an_error(name: str, said: bytes | None, match: str) -> None:
-    with server(lambda piece: said) as (port, _):
+def test_a_server_that_refuses_or_hangs_up_is_an_error(name: str, expected: bytes | None, match: str) -> None:
+    with server(lambda piece: expected) as (port, _):
         monitor = MONITORS[name][0](port)
         with pytest.raises(ConnectionError, match=match):
             read(monitor)
@@ -219,10 +219,10 @@ def test_an_ended_kept_connection_is_opened_again_once() -> None:
 
 
 @pytest.mark.parametrize(
-    "said", [http(b"no", "500 Oh"), http(b"no json"), http(b"[1]"), b"rubbish\r\n\r\n", None]
+    "expected", [http(b"no", "500 Oh"), http(b"no json"), http(b"[1]"), b"rubbish\r\n\r\n", None]
 )
-def test_every_other_answer_is_an_oserror(said: bytes | None) -> None:
-    with server(lambda piece: said) as (port, _):
+def test_every_other_answer_is_an_oserror(expected: bytes | None) -> None:
+    with server(lambda piece: expected) as (port, _):
         admin = AdminConnection(f"http://127.0.0.1:{port}")
         with pytest.raises(OSError, match=r"."):
             admin.get_json("/x")

@@ -72,8 +72,8 @@ def stray(command: Sequence[str]) -> Iterator[int]:
         os.execvp(sys.argv[1], sys.argv[1:])
         """
     )
-    told = completed([sys.executable, "-c", code, *command], check=True)
-    pid = int(told.stdout)
+    expected = completed([sys.executable, "-c", code, *command], check=True)
+    pid = int(expected.stdout)
     try:
         yield pid
     finally:
@@ -160,9 +160,9 @@ def test_what_a_server_is_connected_to_is_no_stranger_and_its_neighbour_is_one()
         monitor = watching(external(web))
         pids = [client.ask(b"burn") for client in clients]
         assert strangers(monitor, *pids) == {pids[-1]}
-        told = " ".join(monitor.news())
-        assert "listens where the load is sent" in told
-        assert "is connected to the server" in told
+        expected = " ".join(monitor.news())
+        assert "listens where the load is sent" in expected
+        assert "is connected to the server" in expected
         assert len(monitor.news()) == len(set(monitor.news())) == 2
 
 

@@ -46,15 +46,17 @@ def make() -> str:
 def _trust(own: Mapping[str, Any], kit: Any) -> str:
     """Return which of its options need --trust, and which parameters of `tuning` do not."""
     asking = [code(name) for name in own if name not in kit.harmless | kit.addresses]
-    said = [f"Needs `--trust`: {', '.join(asking)}."] if asking else []
+    expected = [f"Needs `--trust`: {', '.join(asking)}."] if asking else []
     if kit.addresses:
-        said.append(
+        expected.append(
             f"Its host needs `--authorise`: {', '.join(code(name) for name in sorted(kit.addresses))}."
         )
     if kit.harmless_tuning:
         plain = ", ".join(code(name) for name in sorted(kit.harmless_tuning))
-        said.append(f"Parameters of `tuning` that need no `--trust` while they have a plain value: {plain}.")
-    return " ".join(said) + "\n" if said else ""
+        expected.append(
+            f"Parameters of `tuning` that need no `--trust` while they have a plain value: {plain}."
+        )
+    return " ".join(expected) + "\n" if expected else ""
 
 
 def _ignored(names: Sequence[str]) -> str:

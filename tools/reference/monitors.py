@@ -22,7 +22,7 @@ def make() -> str:
         "ends in its unit, and without one it is a number of things. The series are the view `monitors` of "
         "`svload query`.\n"
     ]
-    for name, told, metrics in (
+    for name, expected, metrics in (
         (
             "generator",
             "what the load's own threads used and how long their cores gave nobody a turn, told by the engine",
@@ -30,7 +30,7 @@ def make() -> str:
         ),
         ("sampler", "the process that samples all monitors", sampler.METRICS),
     ):
-        texts.append(f"## {name}\n\n{told}.\n")
+        texts.append(f"## {name}\n\n{expected}.\n")
         texts.append(table(("metric", "meaning"), [(code(metric), text) for metric, text in metrics.items()]))
     for monitor in load_monitors():
         if not monitor.__module__.startswith("svload."):
