@@ -242,8 +242,8 @@ def serve_truth(tmp_path: Path) -> Iterator[Callable[..., dict[str, Any]]]:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print one loud line per reason; from the reports, which come from every worker."""
     stats = terminalreporter.stats
-    told = [str(report.longrepr) for report in [*stats.get("skipped", ()), *stats.get("failed", ())]]
-    for reason, tests in Counter(found[1] for text in told if (found := LACKING.search(text))).items():
+    expected = [str(report.longrepr) for report in [*stats.get("skipped", ()), *stats.get("failed", ())]]
+    for reason, tests in Counter(found[1] for text in expected if (found := LACKING.search(text))).items():
         terminalreporter.write_line(
             f"!!! NOT TESTED: {tests} tests on real servers or pages, for lack of {reason}",
             red=True,

@@ -136,9 +136,9 @@ def directions(run: str, found: Findings) -> OwnTable:
             )
             if at == "beyond" and users not in MORE_OUTLIERS:
                 continue
-            told = api.direction(few, many, theirs)
+            expected = api.direction(few, many, theirs)
             printed = "grows (its text)" if math.isinf(theirs) else f"{theirs:.3g}"
-            rows.append((f"{name}, {users} over {first['users']}", ratio(few, many), printed, told))
+            rows.append((f"{name}, {users} over {first['users']}", ratio(few, many), printed, expected))
     return OwnTable(
         title="More users: which way it goes",
         note="The paper's downloads a second follow from its mean: users on average, its ramp of one a "
@@ -206,7 +206,7 @@ def mistakes() -> OwnTable:
         title="What the paper's table says wrongly",
         note="From the table and what its text says beside it, as `svload import` checks any table.",
         head=("check", "found", "here instead"),
-        rows=tuple((one.check, said.sentence, said.instead) for one in found for said in one.findings),
+        rows=tuple((one.check, reply.sentence, reply.instead) for one in found for reply in one.findings),
     )
 
 
@@ -227,9 +227,9 @@ def threats(found: Findings) -> OwnTable:
             grades.setdefault(check.check, Counter())[grade] += 1
     rows = []
     for line in read("threats.csv"):
-        said = [f"{name}: {_counts(grades.get(name))}" for name in line["checks"].split()]
+        reply = [f"{name}: {_counts(grades.get(name))}" for name in line["checks"].split()]
         checked, cannot = line["checked_by"] or "–", line["not_checkable"] or "–"
-        rows.append((line["threat"], checked.replace("`", ""), "; ".join(said) or "–", cannot))
+        rows.append((line["threat"], checked.replace("`", ""), "; ".join(reply) or "–", cannot))
     return OwnTable(
         title="The paper's threats to validity",
         note="Trials by what each check said of them.",

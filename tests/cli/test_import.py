@@ -75,7 +75,7 @@ def test_locusts_final_statistics_are_a_table(svload: Say, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "expected"),
     [
         ("import none.jtl", "none.jtl cannot be imported: there is no such file"),
         ("import .", "it is not a regular file"),
@@ -90,7 +90,7 @@ def test_locusts_final_statistics_are_a_table(svload: Say, tmp_path: Path) -> No
         ("export latest --format jtl", "There is no run"),
     ],
 )
-def test_what_is_wrong_is_one_line(svload: Say, tmp_path: Path, line: str, said: str) -> None:
+def test_what_is_wrong_is_one_line(svload: Say, tmp_path: Path, line: str, expected: str) -> None:
     (tmp_path / "torn.jtl").write_text(
         "timeStamp,elapsed,success\n1700000000000,1,true\n1700000000000,x,true\n"
     )
@@ -98,5 +98,5 @@ def test_what_is_wrong_is_one_line(svload: Say, tmp_path: Path, line: str, said:
     (tmp_path / "stats.txt").write_text("nothing that is known\n")
     files.write_jtl(tmp_path / "results.jtl", files.closed_loop(users=1, lasts=500))
     code, _, err = svload(line)
-    assert code == 2 and said in " ".join(err.split()) and "Traceback" not in err
+    assert code == 2 and expected in " ".join(err.split()) and "Traceback" not in err
     assert not (tmp_path / "runs").exists() or not list((tmp_path / "runs").iterdir())

@@ -29,9 +29,9 @@ def say(svload: Callable[[str], tuple[int, str, str]], tmp_path: Path) -> Say:
     make_run(tmp_path / "runs", cases=1, replicates=1).path.rename(tmp_path / "r")
 
     def said(line: str) -> tuple[int, str]:
-        code, printed, told = svload(line)
+        code, printed, text = svload(line)
         assert code != 2 or printed == ""
-        return code, told
+        return code, text
 
     return said
 
@@ -91,11 +91,11 @@ MISTYPED = {
 @pytest.mark.parametrize("line", MISTYPED)
 def test_it_is_one_line_and_exit_2(say: Say, line: str):
     before = {*Path().iterdir(), *Path("runs").glob("*")}
-    code, told = say(line)
-    assert (code, len(told.splitlines())) == (2, 1), told
-    assert MISTYPED[line] in told
-    assert told.startswith("svload: ")
-    assert "hunter2" not in told and "/passing/" not in told, "no file of svload's own is named"
+    code, text = say(line)
+    assert (code, len(text.splitlines())) == (2, 1), text
+    assert MISTYPED[line] in text
+    assert text.startswith("svload: ")
+    assert "hunter2" not in text and "/passing/" not in text, "no file of svload's own is named"
     assert {*Path().iterdir(), *Path("runs").glob("*")} == before, "nothing is begun"
 
 
@@ -119,8 +119,8 @@ def test_nothing_in_a_message_is_obeyed_by_a_terminal(say: Say):
 
 def test_what_is_gone_afterwards_is_not_to_be_resumed(say: Say):
     """A load without --out leaves nothing behind."""
-    code, told = say(f"load {URL} -d 0.3s")
-    assert (code, "svload resume" in told, "lab.server" in told) == (3, False, False)
+    code, text = say(f"load {URL} -d 0.3s")
+    assert (code, "svload resume" in text, "lab.server" in text) == (3, False, False)
 
 
 def test_ctrl_c_is_said(say: Say, monkeypatch: pytest.MonkeyPatch):

@@ -198,13 +198,13 @@ def _bounded(
         pass_fds=[loaded.door().fileno()],
     )
     try:
-        said, told = process.communicate(timeout=HANG_S)
+        words, result = process.communicate(timeout=HANG_S)
         code = process.returncode
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
-        said, told = process.communicate(timeout=HANG_S)
-        code, told = -signal.SIGKILL, f"{told}\nnot done within {HANG_S:.0f} s"
-    return subprocess.CompletedProcess(command, code, said, told)
+        words, result = process.communicate(timeout=HANG_S)
+        code, result = -signal.SIGKILL, f"{result}\nnot done within {HANG_S:.0f} s"
+    return subprocess.CompletedProcess(command, code, words, result)
 
 
 def execute(block: Block, folder: Path) -> None:

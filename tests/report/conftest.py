@@ -98,14 +98,14 @@ def _make(shared: Path, name: str) -> None:
         findings = searched(findings)
         write_findings(run, findings)
     files = write_all(run, findings)
-    told = {"run": str(run.path), "files": {kind: str(file) for kind, file in files.items()}}
-    (shared / f"{name}.json").write_text(json.dumps(told))
+    expected = {"run": str(run.path), "files": {kind: str(file) for kind, file in files.items()}}
+    (shared / f"{name}.json").write_text(json.dumps(expected))
 
 
 def _read(shared: Path, name: str) -> Reported:
-    told = json.loads((shared / f"{name}.json").read_text())
-    run = SyntheticRun(Path(told["run"]))
-    files = {kind: Path(file) for kind, file in told["files"].items()}
+    expected = json.loads((shared / f"{name}.json").read_text())
+    run = SyntheticRun(Path(expected["run"]))
+    files = {kind: Path(file) for kind, file in expected["files"].items()}
     return Reported(run, Findings.read(run.findings_path), files)
 
 

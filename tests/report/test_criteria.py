@@ -84,10 +84,10 @@ def test_what_the_server_s_state_fails_says_so_beside_a_value_within_the_limit(r
     findings = judged(reported("plain").findings, {"TC0": "failed", "TC1": "failed"})
     by_value = findings.thresholds[0]
     by_state = evolve(by_value, overloaded=True)
-    for one, told in ((by_value, "100 %"), (by_state, "100 %, OVERLOADED")):
+    for one, expected in ((by_value, "100 %"), (by_state, "100 %, OVERLOADED")):
         (line,) = failed(evolve(findings, thresholds=(one,)))
-        assert line.text == f"probe.success_rate ≥ 99 %: failed in TC0 ({told})"
-        assert measured_words(Numbers(findings), one) == told
+        assert line.text == f"probe.success_rate ≥ 99 %: failed in TC0 ({expected})"
+        assert measured_words(Numbers(findings), one) == expected
     both = (by_state, evolve(by_state, case="TC1", measured=0.995))
     (line,) = failed(evolve(findings, thresholds=both))
     assert line.measured == "99.5 % to 100 %, OVERLOADED"
@@ -192,7 +192,7 @@ def test_a_study_that_asks_for_its_numbers_alone_does_not_end_with_0(plain: Find
 
 
 @pytest.mark.parametrize(
-    ("outcomes", "code", "told"),
+    ("outcomes", "code", "expected"),
     [
         ({"TC0": "passed", "TC1": "passed"}, ExitCode.DONE, "exit 0: 1 threshold holds"),
         ({"TC0": "passed", "TC1": "failed"}, ExitCode.THRESHOLD_FAILED, "exit 1: 1 threshold failed"),
@@ -206,9 +206,9 @@ def test_a_study_that_asks_for_its_numbers_alone_does_not_end_with_0(plain: Find
         ({"TC0": "failed"}, ExitCode.INTERRUPTED, "exit 130: interrupted"),
     ],
 )
-def test_exit_code_reasons(plain: Findings, outcomes: dict[str, str], code: ExitCode, told: str) -> None:
+def test_exit_code_reasons(plain: Findings, outcomes: dict[str, str], code: ExitCode, expected: str) -> None:
     findings = judged(evolve(plain, claims=()), outcomes)
-    assert exit_line(findings, code) == told
+    assert exit_line(findings, code) == expected
     if code in (ExitCode.THRESHOLD_FAILED, ExitCode.REFUSED):
         assert ending(findings).code is code
 
@@ -217,5 +217,5 @@ def test_a_search_and_what_was_kept_beside_it_are_both_told(plain: Findings) -> 
     search = CapacityResult(over="users", state="found", limit=12.0, low=8, high=16, sentence="12 users.")
     alone = evolve(plain, claims=(), thresholds=(), capacity=search)
     assert exit_line(alone, ExitCode.DONE) == "exit 0: the search found its answer"
-    told = exit_line(judged(alone, {"TC0": "passed"}), ExitCode.DONE)
-    assert told == "exit 0: the search found its answer and 1 threshold holds"
+    expected = exit_line(judged(alone, {"TC0": "passed"}), ExitCode.DONE)
+    assert expected == "exit 0: the search found its answer and 1 threshold holds"

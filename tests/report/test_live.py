@@ -32,7 +32,7 @@ def events() -> list[Event]:
         ("progress", {"trial": "TC7.r3", "offset_s": float(at), "groups": groups, "generator_cpu_s": 0.9 * at, "service_cores": {"cache": 0.4, "backend": 1.6}})
         for at in (1, 2, 3)
     ]  # fmt: skip
-    told: list[tuple[str, dict[str, Any]]] = [
+    expected: list[tuple[str, dict[str, Any]]] = [
         ("run-started", {"study": "svload", "profile": "demo", "trials": 80, "sealed": 0, "seed": 1}),
         ("phase", {"name": "up", "state": "begin"}),
         ("trial-started", {"trial": "TC0.r1"}),
@@ -43,7 +43,7 @@ def events() -> list[Event]:
         ("trial-started", {"trial": "TC7.r3"}),
         *progress,
     ]  # fmt: skip
-    return [Event(kind, data, monotonic_ns=at * 10**9) for at, (kind, data) in enumerate(told)]
+    return [Event(kind, data, monotonic_ns=at * 10**9) for at, (kind, data) in enumerate(expected)]
 
 
 def screen(width: int = COLUMNS, colour: bool = False) -> tuple[str, str]:
@@ -76,9 +76,9 @@ def test_who_holds_the_machine_is_named_while_it_is_waited_for() -> None:
     view = ScreenView(console)
 
     def shown() -> str:
-        with console.capture() as said:
+        with console.capture() as reply:
             console.print(view.render())
-        return said.get()
+        return reply.get()
 
     view.on_event(Event("notice", {"text": "waiting", "waiting": "svload run demo-7, pid 4711, since 18:02"}))
     assert "waiting for this machine: svload run demo-7, pid 4711, since 18:02" in shown()
@@ -115,9 +115,9 @@ def test_plain_lines_if_piped(capsys: pytest.CaptureFixture[str], snapshot: Snap
         assert isinstance(view, PlainView)
         for event in events():
             view.on_event(event)
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err == snapshot
+    expected = capsys.readouterr()
+    assert expected.out == ""
+    assert expected.err == snapshot
 
 
 def test_sides_that_take_turns_are_one_line() -> None:
@@ -131,9 +131,9 @@ def test_sides_that_take_turns_are_one_line() -> None:
         data = {"trial": f"{side}.r1", "offset_s": float(at), "groups": groups, "service_cores": {"web": 0.5}}
         view.on_event(Event("progress", data))
         out = Console(file=io.StringIO(), width=COLUMNS)
-        with out.capture() as said:
+        with out.capture() as reply:
             out.print(view.render())
-        seen.append(said.get())
+        seen.append(reply.get())
     assert all("main.r1 and new.r1 under load" in one for one in seen)
     assert all("500/s" in one and "p50 300 ms" in one and "web 1.0" in one for one in seen[1:])
 
@@ -142,7 +142,7 @@ def test_a_name_that_turns_the_screen_is_spelt_out() -> None:
     view = ScreenView(Console(file=io.StringIO(), width=COLUMNS))
     view.on_event(Event("trial-started", {"trial": "a\u202eb\x1b[2J"}))
     out = Console(file=io.StringIO(), width=COLUMNS)
-    with out.capture() as said:
+    with out.capture() as reply:
         out.print(view.render())
-    assert "\u202e" not in said.get()
-    assert "\x1b" not in said.get()
+    assert "\u202e" not in reply.get()
+    assert "\x1b" not in reply.get()

@@ -65,9 +65,10 @@ def test_those_of_fewer_trials_are_told_as_old(run: RunDir) -> None:
     own = OwnTables.read(path)
     path.write_text(evolve(own, trials=own.trials - 1).to_json(), encoding="utf-8")
     _, files = api.report(run)
-    told = files["report.html"].read_text(encoding="utf-8")
+    expected = files["report.html"].read_text(encoding="utf-8")
     assert re.search(
-        rf"They are out of date: they cover {own.trials - 1} trials, and {own.trials} are sealed now", told
+        rf"They are out of date: they cover {own.trials - 1} trials, and {own.trials} are sealed now",
+        expected,
     )
 
 
@@ -78,7 +79,7 @@ def test_a_damaged_file_is_a_note_and_no_failure(run: RunDir) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("{", "it is not JSON"),
         ("7", "valid list"),
@@ -87,10 +88,10 @@ def test_a_damaged_file_is_a_note_and_no_failure(run: RunDir) -> None:
         ("[" * 100_000, "it is not JSON"),
     ],
 )  # fmt: skip
-def test_a_wrong_file_is_told_in_one_sentence(text: str, told: str, tmp_path: Path) -> None:
+def test_a_wrong_file_is_told_in_one_sentence(text: str, expected: str, tmp_path: Path) -> None:
     path = tmp_path / "tables.json"
     path.write_text(text, encoding="utf-8")
-    with pytest.raises(SvloadError, match=re.escape(told)):
+    with pytest.raises(SvloadError, match=re.escape(expected)):
         api.read_tables(path)
     with pytest.raises(SvloadError, match="No such file"):
         api.read_tables(tmp_path / "none.json")

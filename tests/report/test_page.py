@@ -157,12 +157,12 @@ SAID: list[tuple[str, tuple[str, str], tuple[str, ...]]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "part", "said"), SAID)
-def test_it_says(reported: Reporter, name: str, part: tuple[str, str], said: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(("name", "part", "expected"), SAID)
+def test_it_says(reported: Reporter, name: str, part: tuple[str, str], expected: tuple[str, ...]) -> None:
     words = Page(reported(name).page).words
     begin = words.index(part[0])
     section = words[begin : words.index(part[1], begin) if part[1] else None]
-    assert [one for one in said if one not in section] == []
+    assert [one for one in expected if one not in section] == []
 
 
 def test_of_a_clean_run_it_says_what_was_run_and_nothing_of_faults(reported: Reporter) -> None:

@@ -55,15 +55,16 @@ def test_a_plan(printed: Callable[..., str], snapshot: SnapshotAssertion, change
 
 
 @pytest.mark.parametrize(
-    ("old", "limited", "told"), [(True, "write", 1), (True, "read", 0), (False, "write", 0)]
+    ("old", "limited", "expected"), [(True, "write", 1), (True, "read", 0), (False, "write", 0)]
 )
 def test_a_limit_of_writes_that_will_not_hold_is_told(
-    printed: Callable[..., str], monkeypatch: pytest.MonkeyPatch, old: bool, limited: str, told: int
+    printed: Callable[..., str], monkeypatch: pytest.MonkeyPatch, old: bool, limited: str, expected: int
 ) -> None:
     monkeypatch.setattr(cgroups, "writes_escape", lambda: old)
     store = {"kit": "truth", "role": "store", "disk_rate": {limited: "10 MB/s"}}
     assert (
-        printed(lab={"web": store}).count("web: disk_rate write makes every number WEAK at best here") == told
+        printed(lab={"web": store}).count("web: disk_rate write makes every number WEAK at best here")
+        == expected
     )
 
 

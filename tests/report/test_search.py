@@ -93,11 +93,11 @@ def test_two_ends_that_lie_together_are_labelled_apart(found: CapacityResult) ->
 def test_levels_replace_cases(reported: Reporter, found: CapacityResult, width: int, shown: Shown) -> None:
     lines = shown(show_findings, reported("search").findings, {}, width=width).splitlines()
     assert all(cell_len(line) <= width for line in lines)
-    said = " ".join(" ".join(lines).split())
-    assert found.sentence in said or width < 80
+    expected = " ".join(" ".join(lines).split())
+    assert found.sentence in expected or width < 80
     if width == 120:
         for word in ("✓ holds", "✗ breaks", "? no number", "Gate passed"):
-            assert word in said
+            assert word in expected
 
 
 def test_the_summary_and_junit_have_it(reported: Reporter, found: CapacityResult) -> None:

@@ -198,7 +198,7 @@ def book(reported: Reporter) -> openpyxl.Workbook:
 
 
 @pytest.mark.parametrize(
-    ("key", "told"),
+    ("key", "expected"),
     [
         ("probe.response.p99.9", "probe: response p99.9, s"),
         ("probe.throughput", "probe: throughput, 1/s"),
@@ -208,8 +208,8 @@ def book(reported: Reporter) -> openpyxl.Workbook:
         ("whatever", "whatever"),
     ],
 )
-def test_a_heading_carries_its_unit(key: str, told: str) -> None:
-    assert layout.heading(key) == told
+def test_a_heading_carries_its_unit(key: str, expected: str) -> None:
+    assert layout.heading(key) == expected
 
 
 def test_an_axis_is_logarithmic_only_where_all_values_can_stand_on_it() -> None:

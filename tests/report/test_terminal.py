@@ -125,7 +125,7 @@ def test_the_compared_number_always_has_a_column(reported: Reporter, width: int)
 
 def asked_by_threshold(findings: Findings, *criteria: str) -> Findings:
     held = [
-        ThresholdResult(case=case.case, that=that, outcome="passed", measured=0.1, sentence="", told="")
+        ThresholdResult(case=case.case, that=that, outcome="passed", measured=0.1, sentence="", expected="")
         for case in findings.cases
         for that in criteria
     ]
@@ -268,11 +268,11 @@ def test_ten_long_findings_fit_24_lines(reported: Reporter, shown: Shown, width:
     findings = found.findings
     words = " ".join(["a sentence that goes on and on"] * 8)
     if long in ("first", "all"):
-        told = [
+        expected = [
             Finding(kind="death", sentence=f"{n}: {words}.", evidence=(), certainty="certain")
             for n in range(10)
         ]
-        findings = evolve(findings, findings=(*told, *findings.findings))
+        findings = evolve(findings, findings=(*expected, *findings.findings))
     if long in ("doubts", "all"):
         that = tuple(
             ThresholdResult(case=findings.cases[0].case, that=f"probe.response.p50 < {n}.{'1' * 200} s", outcome="no value", measured=None, sentence="")
@@ -309,7 +309,7 @@ def test_a_trials_own_grade_is_shown(reported: Reporter, shown: Shown, tmp_path:
     findings = judged_anew(found.findings)
     first, second, third = findings.trials[:3]
     now = first.verdict.instrument
-    told = {first.trial: f"WEAK, then {now}", second.trial: "VALID, then REFUSED", third.trial: ""}
+    expected = {first.trial: f"WEAK, then {now}", second.trial: "VALID, then REFUSED", third.trial: ""}
     gathered = gather(found.run, findings)
     page = render_page(gathered)[0]
     write_workbook(gathered, tmp_path / "report.xlsx")
@@ -323,7 +323,7 @@ def test_a_trials_own_grade_is_shown(reported: Reporter, shown: Shown, tmp_path:
         for case in root[1]
     }
     for trial in (first, second, third):
-        words = told[trial.trial]
+        words = expected[trial.trial]
         (row,) = re.findall(rf'<tr id="[^"]*"><th scope="row">{trial.trial}</th>.*?</tr>', page, re.S)
         assert re.findall(r"<small>([A-Z]+, then [A-Z]+)</small>", row) == ([words] if words else [])
         assert cells[trial.trial] == (words or trial.verdict.instrument)
@@ -349,9 +349,9 @@ def test_claims_of_a_run_that_is_judged_anew_are_exploratory(reported: Reporter,
 
 @pytest.mark.parametrize("errors", [["connect_reset"], ["", "tls_expired", "short_head", "tls_expired"]])
 def test_a_probe_says_once_why_transfers_failed(errors: list[str], shown: Shown) -> None:
-    said = shown(show_probe, [{"time_total": 0.1, "http_code": 200, "error": error} for error in errors])
+    reply = shown(show_probe, [{"time_total": 0.1, "http_code": 200, "error": error} for error in errors])
     for name in filter(None, set(errors)):
-        assert said.count(f"{name}: ") == 1, said
+        assert reply.count(f"{name}: ") == 1, reply
     assert ": " not in shown(show_probe, [{"time_total": 0.1, "http_code": 200, "error": ""}])
 
 
@@ -362,19 +362,19 @@ TEXT = "a sentence that is as long as a remedy, and then some more of it"
 @pytest.mark.parametrize("width", [80, 47])
 @pytest.mark.parametrize("cells", [[0.123456789] * 30, [TEXT] * 30, ["名前" * 9, None] * 15])
 def test_rows_name_the_columns_left_out(cells: list[Any], width: int, shown: Shown) -> None:
-    said = shown(show_rows, WIDE, [cells, cells], width=width)
-    assert all(cell_len(line) <= width for line in said.splitlines())
-    named = said.splitlines()[0].split()
+    reply = shown(show_rows, WIDE, [cells, cells], width=width)
+    assert all(cell_len(line) <= width for line in reply.splitlines())
+    named = reply.splitlines()[0].split()
     assert named == WIDE[: len(named)], "no heading is folded"
-    told = f"{30 - len(named)} of 30 columns do not fit: {', '.join(WIDE[len(named) :])}. Select"
-    assert told in " ".join(said.split())
+    expected = f"{30 - len(named)} of 30 columns do not fit: {', '.join(WIDE[len(named) :])}. Select"
+    assert expected in " ".join(reply.split())
 
 
 @pytest.mark.parametrize("names", [["case"], ["case", "sentence"], WIDE[:6]])
 def test_rows_that_fit_are_shown_whole(names: list[str], shown: Shown) -> None:
-    said = shown(show_rows, names, [["TC1", TEXT, *"wxyz"][: len(names)]], width=80)
-    assert said.splitlines()[0].split() == names
-    assert "do not fit" not in said
+    reply = shown(show_rows, names, [["TC1", TEXT, *"wxyz"][: len(names)]], width=80)
+    assert reply.splitlines()[0].split() == names
+    assert "do not fit" not in reply
 
 
 LEVEL = InstrumentLevel(
@@ -404,6 +404,6 @@ def test_why_marks_what_was_not_measured(shown: Shown) -> None:
         CheckResult(check="steal", grade="VALID", sentence="Not measured: no monitor.", measured=False),
         CheckResult(check="clocks", grade="VALID", sentence="The clocks were stable."),
     )
-    said = shown(show_why, trial_result("TC0", checks=checks))
-    assert "– Not measured" in said
-    assert "✓ 1 more check found nothing" in said
+    reply = shown(show_why, trial_result("TC0", checks=checks))
+    assert "– Not measured" in reply
+    assert "✓ 1 more check found nothing" in reply

@@ -44,7 +44,7 @@ def number(**fields: Any) -> Number:
 
 
 @pytest.mark.parametrize(
-    ("below", "above", "told"),
+    ("below", "above", "expected"),
     [
         (0.0, 0.0, ""),
         (0.0, 0.0001, ""),
@@ -62,9 +62,11 @@ def number(**fields: Any) -> Number:
         (1.0, 0.0, "no bound below"),
     ],
 )
-def test_a_bound_is_told_where_it_is_not_zero(below: float | None, above: float | None, told: str) -> None:
+def test_a_bound_is_told_where_it_is_not_zero(
+    below: float | None, above: float | None, expected: str
+) -> None:
     belief = Belief(grade="WEAK", below=below, above=above)
-    assert number(belief=belief).bound == told
+    assert number(belief=belief).bound == expected
 
 
 def test_marks_are_the_number_s_own() -> None:
@@ -101,24 +103,24 @@ def test_a_refused_number_without_a_value_shows_what_was_measured() -> None:
 
 def test_a_case_s_number_counts_the_trials_that_carry_it(reported: Reporter) -> None:
     findings = doubted(reported("plain").findings, {"TC0.r1": {TAIL: "REFUSED"}, "TC1.r1": {MEDIAN: "WEAK"}})
-    told = Numbers(findings)
+    expected = Numbers(findings)
     first, second = findings.cases[:2]
-    assert told.of_case(first, MEDIAN).counted == "3/3"
-    assert told.of_case(first, TAIL).counted == "2/3"
-    assert told.counts(first, MEDIAN) == ("TC0.r1", "TC0.r2", "TC0.r3")
-    assert told.of_case(second, MEDIAN).mark == "~"
-    assert told.of_case(second, TAIL).mark in ("°", "~")
+    assert expected.of_case(first, MEDIAN).counted == "3/3"
+    assert expected.of_case(first, TAIL).counted == "2/3"
+    assert expected.counts(first, MEDIAN) == ("TC0.r1", "TC0.r2", "TC0.r3")
+    assert expected.of_case(second, MEDIAN).mark == "~"
+    assert expected.of_case(second, TAIL).mark in ("°", "~")
 
 
 def _parsed(tree: ast.AST) -> list[str]:
     """Calls that take sentences apart: of `.sentence`, `.reason` and the like by partition, split,
     startswith, find, `in`, or a pattern."""
-    told = {"sentence", "reason", "reasons", "note", "remedy", "floor"}
+    expected = {"sentence", "reason", "reasons", "note", "remedy", "floor"}
     taking = {"partition", "rpartition", "split", "rsplit", "startswith", "endswith", "find", "index", "removeprefix", "removesuffix", "replace"}  # fmt: skip
     patterns = {"search", "match", "fullmatch", "findall", "finditer", "sub"}
 
     def sentence(node: ast.AST) -> bool:
-        return isinstance(node, ast.Attribute) and node.attr in told
+        return isinstance(node, ast.Attribute) and node.attr in expected
 
     found = []
     for node in ast.walk(tree):
@@ -219,41 +221,41 @@ def _same_in_page_and_workbook(gathered: Gathered, folder: Path) -> int:
 
 
 def _same_overview(gathered: Gathered, ran: list[CaseResult], shown: list[list[str]], book: Workbook) -> int:
-    told = gathered.numbers
+    expected = gathered.numbers
     summary = {row["case"]: row for row in _sheet(book, "Summary", 2)}
     for case, cells in zip(ran, shown, strict=True):
-        numbers = [told.of_case(case, f"{told.group}.{metric}") for metric in OVERVIEW]
+        numbers = [expected.of_case(case, f"{expected.group}.{metric}") for metric in OVERVIEW]
         assert cells == [*(visible(one.marked) for one in numbers), numbers[0].counted]
         row = summary[clean(case.case)]
         assert (row["trials that count"], row["trials made"]) == (numbers[0].believed, numbers[0].made)
         for metric, one in zip(OVERVIEW, numbers, strict=True):
-            heading = next(head for head in row if head.startswith(HEADINGS[metric].format(g=told.group)))
+            heading = next(head for head in row if head.startswith(HEADINGS[metric].format(g=expected.group)))
             assert _agree(row[heading], one), (case.case, metric, row[heading], one)
     return len(OVERVIEW) * len(ran)
 
 
 def _same_trials(gathered: Gathered, ran: list[CaseResult], articles: list[str], book: Workbook) -> int:
     """The trials' own numbers: on the page those of the main group, in the workbook those of all groups and services."""
-    told, compared = gathered.numbers, 0
+    expected, compared = gathered.numbers, 0
     sheet = {row["trial"]: row for row in _sheet(book, "Trials", 2)}
     for case, article in zip(ran, articles, strict=True):
-        for trial, cells in zip(told.trials(case), _Page.rows(article, "trials"), strict=True):
-            numbers = [told.of_trial(trial, f"{told.group}.{metric}") for metric in OVERVIEW]
+        for trial, cells in zip(expected.trials(case), _Page.rows(article, "trials"), strict=True):
+            numbers = [expected.of_trial(trial, f"{expected.group}.{metric}") for metric in OVERVIEW]
             assert cells[: len(OVERVIEW)] == [one.marked for one in numbers], trial.trial
             for key in metric_keys(gathered):
                 if key in trial.metrics:
                     cell = sheet[clean(trial.trial)][clean(heading(key))]
-                    assert _agree(cell, told.of_trial(trial, key)), (trial.trial, key, cell)
+                    assert _agree(cell, expected.of_trial(trial, key)), (trial.trial, key, cell)
                     compared += 1
     return compared
 
 
 def _same_groups(gathered: Gathered, ran: list[CaseResult], articles: list[str], book: Workbook) -> int:
     """Each case's numbers of every group and step: the tables of its section, and the sheet of cases."""
-    told, compared = gathered.numbers, 0
+    expected, compared = gathered.numbers, 0
     sheet = {row["case"]: row for row in _sheet(book, "Cases", 2)}
     for case, article in zip(ran, articles, strict=True):
-        if not told.trials(case):
+        if not expected.trials(case):
             continue
         names = [group.name for group in gathered.configs[case.case].groups]
         metrics = {f"{name}.": GROUP_METRICS for name in names}
@@ -266,11 +268,14 @@ def _same_groups(gathered: Gathered, ran: list[CaseResult], articles: list[str],
         shown = [*_Page.rows(article, "groups"), *_Page.rows(article, "steps")]
         metrics |= dict.fromkeys(steps, STEP_METRICS)
         for (owner, of), cells in zip(metrics.items(), shown, strict=True):
-            assert cells == [told.of_case(case, owner + metric).marked for metric in of], (case.case, owner)
+            assert cells == [expected.of_case(case, owner + metric).marked for metric in of], (
+                case.case,
+                owner,
+            )
             for key in (owner + metric for metric in of):
                 cell = sheet[clean(case.case)].get(clean(heading(key)))
                 if cell is not None:
-                    assert _agree(cell, told.of_case(case, key)), (case.case, key)
+                    assert _agree(cell, expected.of_case(case, key)), (case.case, key)
                     compared += 1
     return compared
 
@@ -279,9 +284,9 @@ def _same_claims(gathered: Gathered, page: _Page, book: Workbook) -> int:
     """Each claim's row: ratio, interval, p, pairs, units, least effect and outcome."""
     claims, rows = answer(gathered.findings).claims, _claim_rows(book)
     shown = page.rows(page.whole, "claims")
-    said = re.findall(r"<td>([^<]*)</td></tr>", page.table(page.whole, "claims"))
-    for told, cells, outcome in zip(claims, shown, said, strict=True):
-        claim, row = told.claim, rows[clean(told.claim.name)]
+    words = re.findall(r"<td>([^<]*)</td></tr>", page.table(page.whole, "claims"))
+    for expected, cells, outcome in zip(claims, shown, words, strict=True):
+        claim, row = expected.claim, rows[clean(expected.claim.name)]
         known = (claim.ratio.value, claim.ratio.low, claim.ratio.high, claim.p_adjusted)
         for value, cell, text in zip(
             known,
@@ -299,21 +304,21 @@ def _same_claims(gathered: Gathered, page: _Page, book: Workbook) -> int:
         detectable = show_ratio(1 + least) if isinstance(least, (int, float)) else "–"
         assert cells[4:] == [str(row["pairs"]), str(row["blocks or bring-ups"]), detectable]
         assert (row["pairs"], row["outcome"], outcome) == (
-            f"{claim.believed_of[0]} of {claim.believed_of[1]}", *[outcome_words(told.outcome)] * 2,
+            f"{claim.believed_of[0]} of {claim.believed_of[1]}", *[outcome_words(expected.outcome)] * 2,
         )  # fmt: skip
     return 8 * len(claims)
 
 
 def _same_pairs(gathered: Gathered, book: Workbook) -> int:
     """A ratio of two cases is a number where both have one that counts."""
-    told, compared = gathered.numbers, 0
+    expected, compared = gathered.numbers, 0
     cases = {clean(case.case): case for case in gathered.findings.cases}
     for comparison in gathered.lock.comparisons:
         key = full_metric(gathered.findings, comparison.metric)
         title = clean(f"{comparison.name}: {heading(key)}; ")
         (name,) = [one.title for one in book.worksheets if str(one.cell(1, 1).value).startswith(title)]
         for row in _sheet(book, name, 3):
-            both = [told.of_case(cases[row[side]], key) for side in ("baseline case", "treatment case")]
+            both = [expected.of_case(cases[row[side]], key) for side in ("baseline case", "treatment case")]
             assert isinstance(row["ratio"], (int, float)) is all(
                 one.value is not None and not one.refused for one in both
             )

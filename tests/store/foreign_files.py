@@ -105,18 +105,18 @@ def write_jtl_xml(path: Path, asked: Sequence[Asked]) -> Path:
     """JMeter's XML: each request with a redirect hop inside, every tenth within a transaction."""
     lines = ['<?xml version="1.0" encoding="UTF-8"?>', '<testResults version="1.2">']
     for place, (one, users) in enumerate(zip(asked, users_at_end(asked), strict=True)):
-        said = (
+        expected = (
             f't="{one.spent}" it="0" lt="{one.spent // 2}" ct="{one.connect}" ts="{EPOCH_MS + one.begun}" '
             f's="{str(one.ok).lower()}" '
             f'lb="{one.label}" rc="{one.status}" rm="OK" tn="Users 1-{one.user + 1}" dt="text" by="1234" '
             f'sby="120" ng="{users}" na="{users}"'
         )
         sample = (
-            f'<httpSample {said}><httpSample {said}/><responseData class="java.lang.String">a &lt; '
+            f'<httpSample {expected}><httpSample {expected}/><responseData class="java.lang.String">a &lt; '
             f"b</responseData></httpSample>"
         )
         if place % 10 == 0:
-            whole = said.replace(
+            whole = expected.replace(
                 'rm="OK"', 'rm="Number of samples in transaction : 1, number of failing samples : 0"'
             )
             sample = f"<sample {whole}>{sample}</sample>"

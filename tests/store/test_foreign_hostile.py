@@ -32,7 +32,7 @@ XML = '<testResults>\n<httpSample ts="1700000000000" t="10" s="true"/>\n'
 
 
 @pytest.mark.parametrize(
-    ("form", "content", "line", "said"),
+    ("form", "content", "line", "text"),
     [
         ("jtl", "", 1, "has no column timeStamp"),
         ("jtl", HEAD, None, "holds no finished request"),
@@ -76,7 +76,7 @@ XML = '<testResults>\n<httpSample ts="1700000000000" t="10" s="true"/>\n'
     ],
 )  # fmt: skip
 def test_it_is_refused_with_its_line(
-    form: str, content: str | bytes, line: int | None, said: str, tmp_path: Path
+    form: str, content: str | bytes, line: int | None, text: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "results.file"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -85,9 +85,11 @@ def test_it_is_refused_with_its_line(
     (problem,) = caught.value.problems
     assert problem.code == "import-unreadable" and problem.remedy
     assert problem.place == (f"{path}:{line}" if line else str(path))
-    assert said in problem.sentence
-    told = str(problem)
-    assert "\n" not in told and "\x1b" not in told and "\u202e" not in told and len(told) < 1200
+    assert text in problem.sentence
+    expected = str(problem)
+    assert (
+        "\n" not in expected and "\x1b" not in expected and "\u202e" not in expected and len(expected) < 1200
+    )
 
 
 @pytest.mark.parametrize("code", ["UTF-8", "ISO-8859-15", "windows-1252"])
@@ -121,7 +123,7 @@ def test_nothing_is_left_of_an_import_that_fails(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "line", "said"),
+    ("content", "line", "text"),
     [
         ("", 1, "it has no line of names"),
         ("a,b\n", 1, "it has no row"),
@@ -134,17 +136,17 @@ def test_nothing_is_left_of_an_import_that_fails(tmp_path: Path) -> None:
         ("Etiket,# Örnek,Ortalama,Ortalama,Ortalama\na,1,2,3,4\n", 1, "two columns have one name"),
     ],
 )
-def test_a_table_that_is_none_is_refused(content: str, line: int, said: str, tmp_path: Path) -> None:
+def test_a_table_that_is_none_is_refused(content: str, line: int, text: str, tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text(content)
     with pytest.raises(SvloadError) as caught:
         read_table_file(path)
     (problem,) = caught.value.problems
-    assert problem.place == f"{path}:{line}" and said in problem.sentence
+    assert problem.place == f"{path}:{line}" and text in problem.sentence
 
 
 @pytest.mark.parametrize(
-    ("about", "said"),
+    ("about", "text"),
     [
         ("- 1\n", "it is not a mapping"),
         ("given: {run_time: soon}\n", "given run_time"),
@@ -154,13 +156,13 @@ def test_a_table_that_is_none_is_refused(content: str, line: int, said: str, tmp
         ("a: [\n", "Invalid YAML"),
     ],
 )
-def test_what_is_known_beside_a_table_is_checked(about: str, said: str, tmp_path: Path) -> None:
+def test_what_is_known_beside_a_table_is_checked(about: str, text: str, tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("a,b\n1,2\n")
     path.with_suffix(".about.yaml").write_text(about)
     with pytest.raises(SvloadError) as caught:
         read_table_file(path)
-    assert said in str(caught.value)
+    assert text in str(caught.value)
 
 
 @pytest.mark.parametrize("kind", ["jtl", "xml", "k6.json", "k6.csv"])

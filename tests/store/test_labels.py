@@ -28,7 +28,7 @@ def test_labels_that_become_one_name_stay_apart() -> None:
 
 
 def study(folder: Path, request: str, group: str, service: str = "it") -> str:
-    said = {
+    text = {
         "name": "x",
         "lab": {service: {"kit": "truth", "role": "store"}},
         "requests": {request: {"get": f"http://{service}/"}},
@@ -36,7 +36,7 @@ def study(folder: Path, request: str, group: str, service: str = "it") -> str:
         "measure": {"duration": "1s"},
         "thresholds": [f"{group}.response.p95 < 1 s"],
     }
-    (folder / "study.yaml").write_text(json.dumps(said, ensure_ascii=False), encoding="utf-8")
+    (folder / "study.yaml").write_text(json.dumps(text, ensure_ascii=False), encoding="utf-8")
     return str(folder / "study.yaml")
 
 

@@ -102,10 +102,10 @@ def test_other_rows_without_names_are_not_taken_for_them(line: str, tmp_path: Pa
     assert form_of(path) != "jtl"
 
 
-@pytest.mark.parametrize(("wrong", "said"), [("2024-04-03", "“2024-04-03”"), ("7", "“7”")])
-def test_a_stamp_of_another_kind_is_named_with_its_line(wrong: str, said: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("wrong", "expected"), [("2024-04-03", "“2024-04-03”"), ("7", "“7”")])
+def test_a_stamp_of_another_kind_is_named_with_its_line(wrong: str, expected: str, tmp_path: Path) -> None:
     path = headless(tmp_path / "a.jtl", "2024-04-03 10:20:30.000", wrong)
     with pytest.raises(SvloadError, match="timeStamp is no time") as caught:
         read_jtl(path)
     [problem] = caught.value.problems
-    assert problem.place.endswith("a.jtl:2") and said in str(problem)
+    assert problem.place.endswith("a.jtl:2") and expected in str(problem)

@@ -13,9 +13,9 @@ from svload.store import find_run, unfinished_runs
 
 
 def refusal(lock: Path) -> str:
-    with pytest.raises(SvloadError) as told:
+    with pytest.raises(SvloadError) as expected:
         Lock.read(lock)
-    (problem,) = told.value.problems
+    (problem,) = expected.value.problems
     assert problem.code == "run-damaged"
     assert len(problem.sentence) < 600
     return str(problem)

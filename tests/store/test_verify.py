@@ -168,8 +168,8 @@ def test_findings_that_were_edited_are_made_anew_and_said(run: RunDir) -> None:
     rewrite(run.findings_path, '"instrument": "VALID"', '"instrument": "REFUSED"')
     checked = api.verify(str(run.path))
     assert checked["damage"] == []
-    (said,) = checked["made_again"]
-    assert "findings.json did not match the sealed trials" in said
+    (words,) = checked["made_again"]
+    assert "findings.json did not match the sealed trials" in words
     assert api.verify(str(run.path))["made_again"] == []
 
 
@@ -193,8 +193,8 @@ def test_a_report_that_is_not_as_it_was_written_is_named(run: RunDir) -> None:
         path.write_bytes(whole)
         assert altered_reports(run) == []
     path.write_bytes(b"")
-    (said,) = api.verify(str(run.path))["altered"]
-    assert said == f"{path} is not as svload wrote it; “svload report {run.path}” writes it again"
+    (words,) = api.verify(str(run.path))["altered"]
+    assert words == f"{path} is not as svload wrote it; “svload report {run.path}” writes it again"
     path.unlink()
     assert api.verify(str(run.path))["altered"] == []
 
@@ -238,12 +238,12 @@ def test_findings_are_never_believed_unseen(
     right = run.findings_path.read_text()
     ask = "select trial, instrument from verdicts order by trial"
     rows = api.query(str(run.path), ask)
-    told = api.summary(str(run.path))
+    found = api.summary(str(run.path))
     assert len(rows[1]) == 4
     for read in (
         lambda: api.query(str(run.path), ask) == rows,
         lambda: api.read_findings(run).to_json() == right,
-        lambda: api.summary(str(run.path)) == told,
+        lambda: api.summary(str(run.path)) == found,
     ):
         spoil(run)
         assert read()

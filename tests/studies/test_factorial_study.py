@@ -105,12 +105,12 @@ def test_without_root_plan_says_what_is_left_out_and_why(
 
 
 def test_before_any_run_plan_says_what_users_who_think_ask_for(tmp_path: Path) -> None:
-    told = api.plan(str(STUDY), api.Choices(profile="short", out=tmp_path))["cautions"]
-    assert len(told) == 2
-    assert told[0].startswith(
+    expected = api.plan(str(STUDY), api.Choices(profile="short", out=tmp_path))["cautions"]
+    assert len(expected) == 2
+    assert expected[0].startswith(
         "50 users who think 100 ms ask for 500/s at most in F-1.0-100, F-0.9-100, F-0.8-100 and 3 more"
     )
-    assert told[1].startswith("50 users who think 200 ms ask for 250/s at most in ")
+    assert expected[1].startswith("50 users who think 200 ms ask for 250/s at most in ")
 
 
 run = packed(STUDY / "example/factorial-short.svload.zip")
@@ -139,13 +139,13 @@ def test_it_is_whole(run: RunDir, findings: Findings) -> None:
 
 
 def test_the_law_and_the_limits_are_told(findings: Findings) -> None:
-    said = [one.sentence for one in findings.findings if one.kind == "law"]
-    factorial = [one for one in said if one.startswith("scenario factorial")]
+    text = [one.sentence for one in findings.findings if one.kind == "law"]
+    factorial = [one for one in text if one.startswith("scenario factorial")]
     assert len(factorial) == 3
     for sentence in factorial:
         assert "did not make the server faster" in sentence
         assert "N = X·(R + Z) holds within 1 %" in sentence
-    for sentence in (one for one in said if one.startswith("scenario calculationsStored")):
+    for sentence in (one for one in text if one.startswith("scenario calculationsStored")):
         assert "Z* is not bracketed by the levels" in sentence, "it is full at every level"
     limits = [one.sentence for one in findings.findings if one.kind == "limit"]
     assert any("F-0.8-0: the CPU quota of web (web) was full" in one for one in limits)
@@ -160,9 +160,13 @@ def test_think_time_is_decided(findings: Findings) -> None:
 
 
 def test_no_direction_is_opposite_and_two_demands_predict_the_rest(made: dict[str, OwnTable]) -> None:
-    told = "\n".join(table.markdown() for table in made.values())
-    assert "opposite" not in told
-    assert (told.count("| agrees "), told.count("agrees: both stay"), told.count("ours alone moves")) == (
+    expected = "\n".join(table.markdown() for table in made.values())
+    assert "opposite" not in expected
+    assert (
+        expected.count("| agrees "),
+        expected.count("agrees: both stay"),
+        expected.count("ours alone moves"),
+    ) == (
         6,
         3,
         0,

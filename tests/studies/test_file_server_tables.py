@@ -31,7 +31,7 @@ def curve(*resources: str) -> LoadCurve:
 
 
 @pytest.mark.parametrize(
-    ("value", "state", "theirs", "told"),
+    ("value", "state", "theirs", "expected"),
     [
         (5.0, "bracketed", "4", "agrees"),
         (40.0, "bracketed", "4", "differs"),
@@ -40,8 +40,10 @@ def curve(*resources: str) -> LoadCurve:
         (4.0, "bracketed", "", "not in the paper"),
     ],
 )
-def test_bracketed_only(tables: ModuleType, value: float, state: LimitState, theirs: str, told: str) -> None:
-    assert tables.near(LoadLimit(name="N*", value=value, state=state), theirs) == told
+def test_bracketed_only(
+    tables: ModuleType, value: float, state: LimitState, theirs: str, expected: str
+) -> None:
+    assert tables.near(LoadLimit(name="N*", value=value, state=state), theirs) == expected
     assert ("not bracketed" in tables.limit(LoadLimit(name="N*", value=value, state=state))) == (
         state == "below"
     )

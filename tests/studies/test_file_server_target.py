@@ -142,8 +142,8 @@ def serving(
             server.send_signal(signal.SIGTERM)
         assert [server.wait(HANG_S) for server in ends] == [0, 0]
         for name in ("auth", "front"):
-            said = (folder / f"{name}.log").read_text()
-            assert "Sanitizer" not in said and "runtime error" not in said, said[-3_000:]
+            text = (folder / f"{name}.log").read_text()
+            assert "Sanitizer" not in text and "runtime error" not in text, text[-3_000:]
 
 
 @pytest.fixture(scope="module", params=["as the paper", "mended"])

@@ -33,7 +33,7 @@ TABLES = {
 
 
 @pytest.mark.parametrize(
-    ("study", "check", "said"),
+    ("study", "check", "text"),
     [
         # 001: time and success are read apart
         (SVLOAD, "means-of-survivors", ("TC13: the mean goes from 270 ms " "to 1.83 " "s while " "success " "goes from " "57 % to 100 %",)),
@@ -87,9 +87,9 @@ TABLES = {
         (FILES, "bottleneck-without-evidence", ("CPU and Disk I/O named in 7 rows", "1KB it moved 0.346 MB/s", "Unidentified")),
     ],
 )  # fmt: skip
-def test_a_published_mistake_is_caught_by_name(study: str, check: str, said: tuple[str, ...]) -> None:
+def test_a_published_mistake_is_caught_by_name(study: str, check: str, text: tuple[str, ...]) -> None:
     sentences = " ".join(finding.sentence for finding in found(study, check))
-    for words in said:
+    for words in text:
         assert words in sentences, sentences
 
 
@@ -108,8 +108,8 @@ def test_the_first_scenario_keeps_littles_law() -> None:
 def test_the_papers_servers_stood_elsewhere() -> None:
     """Its generator was one VM, its Swift another OpenStack."""
     results = api.check_tables([str(STUDIES / LOCUST / "reference/results.csv")])
-    [told] = [one for one in results if one.check == "same-host"]
-    assert not told.measured
+    [expected] = [one for one in results if one.check == "same-host"]
+    assert not expected.measured
 
 
 def known(low: float, high: float) -> Estimate:
@@ -120,7 +120,7 @@ TEN = known(9.9, 10.1)
 
 
 @pytest.mark.parametrize(
-    ("second", "theirs", "told"),
+    ("second", "theirs", "expected"),
     [
         (known(14, 16), 1.4, "agrees"),
         (known(14, 16), 0.7, "opposite"),
@@ -140,8 +140,8 @@ TEN = known(9.9, 10.1)
         (known(14, 16), 0.949, "opposite"),
     ],
 )
-def test_where_ours_goes(second: Estimate, theirs: float, told: str) -> None:
-    assert api.direction(TEN, second, theirs) == told
+def test_where_ours_goes(second: Estimate, theirs: float, expected: str) -> None:
+    assert api.direction(TEN, second, theirs) == expected
 
 
 @pytest.mark.parametrize("theirs", [1.4, 1.0])

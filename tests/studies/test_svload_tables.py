@@ -170,14 +170,14 @@ def test_goodput_counts_what_came_in_time(beside: ModuleType) -> None:
 
 
 @pytest.mark.parametrize(
-    ("after", "spread", "said"),
+    ("after", "spread", "text"),
     [(1.23, 1.0, "yes: any difference is below"), (1.8, 1.0, "no: it rises"), (1.2, -12.0, "open")],
 )
-def test_almost_the_same_is_tested(beside: ModuleType, after: float, spread: float, said: str) -> None:
+def test_almost_the_same_is_tested(beside: ModuleType, after: float, spread: float, text: str) -> None:
     made = Maker().add("TC1", "default", 0.3, backend__cpu__mean=1.2)
     made.add("TC1", "final", 0.3, spread=spread, backend__cpu__mean=after)
     both = beside.sides([made.findings()])
-    assert row(beside.usage_of_all(both), "backend", "CPU")["almost the same"].startswith(said)
+    assert row(beside.usage_of_all(both), "backend", "CPU")["almost the same"].startswith(text)
     assert row(beside.usage_of_all(both), "cache", "memory")["almost the same"] == "not measured"
     assert row(beside.usage(both), "TC1")["of"] == "backend cpu.mean"
 
@@ -286,7 +286,7 @@ def test_a_committed_campaign_tells_all_of_it(
     beside: ModuleType, mistakes: list[str], pack: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert beside.main([str(pack)]) == 0
-    told = capsys.readouterr().out
+    expected = capsys.readouterr().out
     for title in (
         "Table VII",
         "Table VIII",
@@ -296,9 +296,9 @@ def test_a_committed_campaign_tells_all_of_it(
         "Goodput",
         "by server and by load",
     ):
-        assert title in told
+        assert title in expected
     for check in mistakes:
-        assert f"| {check} |" in told
+        assert f"| {check} |" in expected
 
 
 @pytest.mark.long

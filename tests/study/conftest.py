@@ -57,10 +57,10 @@ profiles:
 def problems_of(folder: Path, text: str, **options: Any) -> tuple[Problem, ...]:
     """What is wrong with a study of that text."""
     (folder / "study.yaml").write_text(text, encoding="utf-8")
-    with pytest.raises(SvloadError) as told:
+    with pytest.raises(SvloadError) as expected:
         load_study(folder, **options)
-    assert told.value.exit_code == ExitCode.USAGE
-    return told.value.problems
+    assert expected.value.exit_code == ExitCode.USAGE
+    return expected.value.problems
 
 
 def line_of(problem: Problem) -> int:

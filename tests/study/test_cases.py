@@ -302,7 +302,7 @@ def test_a_factor_costs_its_dearest_parameter(tmp_path: Path, changes: dict[str,
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "expected"),
     [
         ({"tuning": "finla"}, "no such set under sets: “finla”"),
         ({"factors": {"tuning": ["stock", "finished"]}}, "no such set under sets: “finished”"),
@@ -317,8 +317,10 @@ def test_a_factor_costs_its_dearest_parameter(tmp_path: Path, changes: dict[str,
         ({"sysctl": {"net.core.somaxconn": ["1"]}}, "sysctl"),
     ],
 )
-def test_unknown_names_are_told_before_the_start(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
-    assert any(said in text for text in mistakes_of_sets(tmp_path, **changes)), mistakes_of_sets(
+def test_unknown_names_are_told_before_the_start(
+    tmp_path: Path, changes: dict[str, Any], expected: str
+) -> None:
+    assert any(expected in text for text in mistakes_of_sets(tmp_path, **changes)), mistakes_of_sets(
         tmp_path, **changes
     )
 

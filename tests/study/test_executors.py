@@ -92,7 +92,7 @@ def test_executors(study: Made, written: str, executor: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "told"),
+    ("written", "found"),
     [
         ("executor: ramping-vus, stages: []", "at least one entry"),
         ("executor: ramping-vus", "stages"),
@@ -125,10 +125,10 @@ def test_executors(study: Made, written: str, executor: object) -> None:
         ("put: http://web/, body: 'id=${thing.colour}'", "colour"),
     ],
 )
-def test_slips_in_executors_and_bodies(study: Made, written: str, told: str) -> None:
+def test_slips_in_executors_and_bodies(study: Made, written: str, found: str) -> None:
     with pytest.raises(SvloadError) as wrong:
         study(f"{{{written}, request: page}}") if "executor" in written else study(request=f"{{{written}}}")
-    assert told in str(wrong.value)
+    assert found in str(wrong.value)
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ WAVE = "{executor: ramping-vus, stages: [{duration: 1s, target: 9}, {duration: 1
 
 
 @pytest.mark.parametrize(
-    ("section", "that", "group", "told"),
+    ("section", "that", "group", "found"),
     [
         ("thresholds", "response.p95 < 1 s at 9 users", WAVE, ""),
         ("thresholds", "p(95)<1000 at 9 users", WAVE, ""),
@@ -177,16 +177,16 @@ WAVE = "{executor: ramping-vus, stages: [{duration: 1s, target: 9}, {duration: 1
         ("abort_if", "response.p95 > 2 s at 9 users", WAVE, "only a threshold can name one level"),
     ],
 )  # fmt: skip
-def test_a_threshold_names_a_level(folder: Path, section: str, that: str, group: str, told: str) -> None:
+def test_a_threshold_names_a_level(folder: Path, section: str, that: str, group: str, found: str) -> None:
     text = STUDY.format(request=GET, group=group) + f"{section}: ['{that}']\n"
     (folder / "study.yaml").write_text(text)
     try:
         load_study(folder)
-        said = ""
+        reply = ""
     except SvloadError as why:
-        said = str(why)
-    assert told in said
-    assert bool(told) == bool(said)
+        reply = str(why)
+    assert found in reply
+    assert bool(found) == bool(reply)
 
 
 SCENARIOS = """\

@@ -134,10 +134,10 @@ WRONG: dict[str, tuple[list[dict[str, Any]], str]] = {
 
 @pytest.mark.parametrize("name", WRONG)
 def test_what_could_not_be_done_is_told_by_the_plan(tmp_path: Path, name: str) -> None:
-    faults, said = WRONG[name]
-    told = refused(study(tmp_path, *faults))
-    assert any(said in one for one in told), told
-    assert all("faults" in one for one in told), told
+    faults, words = WRONG[name]
+    result = refused(study(tmp_path, *faults))
+    assert any(words in one for one in result), result
+    assert all("faults" in one for one in result), result
 
 
 SOUND: list[list[dict[str, Any]]] = [
@@ -194,7 +194,7 @@ def test_a_level_may_say_whose_and_a_variant_of_the_study_may_leave_it_out(tmp_p
 
 
 @pytest.mark.parametrize(
-    ("whose", "told"),
+    ("whose", "result"),
     [
         ("file", "no such service under lab: “file”. Did you mean “files”?"),
         ("far", "far runs already, and svload does not know its processes"),
@@ -202,9 +202,9 @@ def test_a_level_may_say_whose_and_a_variant_of_the_study_may_leave_it_out(tmp_p
         ("{demo: {measure: {duration: 1s}}}", "expected a text"),
     ],
 )
-def test_what_cannot_be_sampled_is_told_with_its_line(tmp_path: Path, whose: str, told: str) -> None:
+def test_what_cannot_be_sampled_is_told_with_its_line(tmp_path: Path, whose: str, result: str) -> None:
     with pytest.raises(SvloadError) as why:
         profiles(tmp_path, whose)
     (problem,) = why.value.problems
-    assert told in str(problem)
+    assert result in str(problem)
     assert problem.place.endswith("study.yaml:8")

@@ -36,9 +36,9 @@ def told(load: Load, text: str) -> str:
 def test_a_file_outside_the_folder_is_not_opened_not_even_to_help(load: Load, folder: Path):
     (folder.parent / "secret.csv").write_text("hunter2\n1\n")
     for name in ("../secret.csv", str(folder.parent / "secret.csv")):
-        said = told(load, FEEDER % name)
-        assert "expected a file inside the study's folder" in said
-        assert "hunter2" not in said
+        reply = told(load, FEEDER % name)
+        assert "expected a file inside the study's folder" in reply
+        assert "hunter2" not in reply
 
 
 def test_the_mark_that_a_spreadsheet_puts_first_belongs_to_no_name(load: Load, folder: Path):
@@ -70,10 +70,10 @@ def test_a_file_that_is_no_text_is_told_with_its_line(load: Load, folder: Path):
 
 
 def test_a_server_is_asked_by_the_scheme_of_its_address(load: Load):
-    said = told(load, STUDY.format(more="", path="").replace("http://127", "https://127"))
+    reply = told(load, STUDY.format(more="", path="").replace("http://127", "https://127"))
     assert (
         "study.yaml:7: traffic.users: api is at an address of https, found http://api. Write https://api."
-        in said
+        in reply
     )
 
 
@@ -103,11 +103,11 @@ NAMED = (
 )  # fmt: skip
 
 
-def planned(folder: Path, said: str, field: str) -> str:
+def planned(folder: Path, reply: str, field: str) -> str:
     """What a plan of the study tells with `said` in it, whose second level's field is `field`; empty: nothing."""
-    section = said.partition(":")[0]
+    section = reply.partition(":")[0]
     kept = [line for line in TARGETS.splitlines() if line.partition(":")[0] != section]
-    text = "\n".join([*kept, said, ""]).replace("FIELDS", f"{{k: {field}}}")
+    text = "\n".join([*kept, reply, ""]).replace("FIELDS", f"{{k: {field}}}")
     (folder / "study.yaml").write_text(text)
     (folder / "c.csv").write_text("a,b\n1,2\n")
     (folder / "bad.csv").write_text("a,b\n1\n")
@@ -125,10 +125,10 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
-@pytest.mark.parametrize(("said", "good", "bad", "says"), NAMED)
-def test_what_a_level_names_is_looked_for(folder: Path, said: str, good: str, bad: str, says: str) -> None:
-    assert planned(folder, said, good) == ""
-    assert says in planned(folder, said, bad)
+@pytest.mark.parametrize(("reply", "good", "bad", "says"), NAMED)
+def test_what_a_level_names_is_looked_for(folder: Path, reply: str, good: str, bad: str, says: str) -> None:
+    assert planned(folder, reply, good) == ""
+    assert says in planned(folder, reply, bad)
 
 
 @pytest.mark.parametrize("field", ["{executor: constant-vus, vus: 1, request: GET http://web/}", "2", "[1]"])
@@ -137,7 +137,7 @@ def test_a_level_cannot_stand_for_a_group(folder: Path, field: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "field", "says"),
+    ("reply", "field", "says"),
     [
         ("GET http://web/${a.k}{rows.valu}", "$", "It comes from what was put in"),
         ("GET http://web/${a.k}{rows.value", "$", "No “}” ends it"),
@@ -146,8 +146,8 @@ def test_a_level_cannot_stand_for_a_group(folder: Path, field: str) -> None:
         ("{get: http://web/, check: ['size_bytes == ${rows.value}']}", "x", ""),
     ],
 )
-def test_a_reference_is_what_is_written_as_one(folder: Path, said: str, field: str, says: str) -> None:
-    request = said if said.startswith("{") else f'"{said}"'
+def test_a_reference_is_what_is_written_as_one(folder: Path, reply: str, field: str, says: str) -> None:
+    request = reply if reply.startswith("{") else f'"{reply}"'
     told = planned(folder, f"traffic: {{g: {{executor: constant-vus, vus: 1, request: {request}}}}}", field)
     assert says in told if says else told == "", told
 

@@ -213,14 +213,14 @@ def test_each_is_told_soon(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("hostile", [*INTERNAL, *LARGE, *LATER], ids=lambda one: one.name)
 def test_it_is_told_with_its_line(hostile: Hostile, tmp_path: Path) -> None:
-    with pytest.raises(SvloadError) as told:
+    with pytest.raises(SvloadError) as found:
         planned(tmp_path, hostile.text, hostile.files)
-    assert told.value.exit_code == ExitCode.USAGE
-    for problem in told.value.problems:
+    assert found.value.exit_code == ExitCode.USAGE
+    for problem in found.value.problems:
         assert len(str(problem).removeprefix(problem.place)) < 500, problem
         assert problem.place.startswith(str(tmp_path)), problem
-    meant = [problem for problem in told.value.problems if hostile.says in str(problem)]
-    assert meant, [str(problem) for problem in told.value.problems]
+    meant = [problem for problem in found.value.problems if hostile.says in str(problem)]
+    assert meant, [str(problem) for problem in found.value.problems]
     assert int(meant[0].place.rpartition(":")[2]) == hostile.line
 
 

@@ -200,7 +200,7 @@ def test_what_monitors_read_may_be_asked_for(load: Load, that: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("that", "told"),
+    ("that", "expected"),
     [
         (
             "app.treads_limited == 0",
@@ -213,13 +213,13 @@ def test_what_monitors_read_may_be_asked_for(load: Load, that: str) -> None:
         ("users.fds < 10", "“fds” is not a metric of traffic"),
     ],
 )
-def test_what_is_none_is_refused_at_its_line(load: Load, that: str, told: str) -> None:
+def test_what_is_none_is_refused_at_its_line(load: Load, that: str, expected: str) -> None:
     for line, how in ((6, {"threshold": that}), (7, {"abort": that})):
         with pytest.raises(SvloadError) as refused:
             loaded(load, **how)
         (problem,) = refused.value.problems
         assert (problem.code, line_of(problem)) == ("study-bad-criterion", line)
-        assert told in problem.sentence
+        assert expected in problem.sentence
 
 
 def test_a_run_is_ended_by_what_monitors_read_and_by_what_clients_see(load: Load) -> None:

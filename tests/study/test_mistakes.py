@@ -216,9 +216,9 @@ def test_an_override_is_told_by_its_own_name(folder: Path) -> None:
 
 
 def test_no_study(tmp_path: Path) -> None:
-    with pytest.raises(SvloadError) as told:
+    with pytest.raises(SvloadError) as result:
         load_study(tmp_path)
-    assert told.value.problems[0].code == "study-not-found"
+    assert result.value.problems[0].code == "study-not-found"
 
 
 @pytest.mark.parametrize(
@@ -349,5 +349,5 @@ def test_each_alone_and_any_two_together(tmp_path: Path, first: str, second: str
     expected = [*lines, *(lines_too if one != other else [])]
     if {"at", "group"} == {one, other}:
         expected.remove(9)  # the group that asks by the wrong scheme is broken itself
-    told = lines_of(tmp_path, AT_ONCE.format(**AT_ONCE_SOUND | {one: text, other: text_too}))
-    assert told == sorted(expected)
+    result = lines_of(tmp_path, AT_ONCE.format(**AT_ONCE_SOUND | {one: text, other: text_too}))
+    assert result == sorted(expected)

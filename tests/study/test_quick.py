@@ -250,18 +250,18 @@ def test_a_control_is_the_first_url_once_more(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("asked", "expected"),
     [
         ({"fail_if": f"p99 {GATE}"}, "p99 is not compared"),
         ({"rate_rps": 5.0, "vus": 2}, "--vus"),
         ({"insecure": True}, "--insecure is about HTTPS"),
     ],
 )
-def test_contradictions_are_refused_in_one_sentence(asked: dict[str, Any], said: str) -> None:
+def test_contradictions_are_refused_in_one_sentence(asked: dict[str, Any], expected: str) -> None:
     fail_if = asked.pop("fail_if", "")
     with pytest.raises(SvloadError) as caught:
         compare_study(ComparedUrls(QuickLoad(ONE, **asked), ONE, fail_if=fail_if))
-    assert said in str(caught.value)
+    assert expected in str(caught.value)
 
 
 def test_options_of_tls_hold_for_the_side_that_speaks_it(tmp_path: Path) -> None:

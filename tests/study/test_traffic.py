@@ -246,7 +246,7 @@ CLOSED = "executor: constant-vus, vus: 64"
 
 
 @pytest.mark.parametrize(
-    ("group", "request_", "told"),
+    ("group", "request_", "found"),
     [
         ("streams: 4", "get: https://web/", "HTTP/2 only"),
         ("http2: yes please", "get: https://web/", "http2"),
@@ -260,7 +260,7 @@ CLOSED = "executor: constant-vus, vus: 64"
         ("http2: true", "get: https://web/, headers: {Connection: close}", "no header Connection"),
     ],
 )
-def test_what_does_not_go_with_it(over_tls: OneGroup, group: str, request_: str, told: str) -> None:
+def test_what_does_not_go_with_it(over_tls: OneGroup, group: str, request_: str, found: str) -> None:
     with pytest.raises(SvloadError) as wrong:
         over_tls(f"{CLOSED}, {group}", request_)
-    assert told in str(wrong.value)
+    assert found in str(wrong.value)

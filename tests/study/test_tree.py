@@ -180,10 +180,10 @@ def test_what_is_no_plain_data_is_told(text: str, says: str) -> None:
     ],
 )  # fmt: skip
 def test_what_cannot_be_read_is_one_error(text: str, says: str) -> None:
-    with pytest.raises(SvloadError) as told:
+    with pytest.raises(SvloadError) as result:
         read_tree(text, "f")
-    assert told.value.problems[0].code in ("study-syntax", "study-too-large")
-    assert says in str(told.value)
+    assert result.value.problems[0].code in ("study-syntax", "study-too-large")
+    assert says in str(result.value)
 
 
 @pytest.mark.filterwarnings("error")

@@ -69,11 +69,11 @@ ADMINISTERING: list[tuple[dict[str, Any], str]] = [
 FEEDERS = {"cmd": {"values": ["get", "flushall"], "take": "walk"}}
 
 
-@pytest.mark.parametrize(("lab", "request_", "told"), WRITING)
+@pytest.mark.parametrize(("lab", "request_", "expected"), WRITING)
 def test_what_writes_to_a_server_of_the_users_is_named(
-    tmp_path: Path, lab: str, request_: dict[str, Any], told: str
+    tmp_path: Path, lab: str, request_: dict[str, Any], expected: str
 ) -> None:
-    wanted = [f"requests.one: {told}, which svload did not start"]
+    wanted = [f"requests.one: {expected}, which svload did not start"]
     assert asked(tmp_path, LABS[lab], request_, feeders=FEEDERS) == wanted
 
 
@@ -82,9 +82,9 @@ def test_what_reads_or_goes_to_the_lab_is_not(tmp_path: Path, lab: str, request_
     assert asked(tmp_path, LABS[lab], request_, feeders=FEEDERS) == []
 
 
-@pytest.mark.parametrize(("request_", "told"), ADMINISTERING)
-def test_what_a_kit_does_not_permit_is_named(tmp_path: Path, request_: dict[str, Any], told: str) -> None:
-    wanted = [f"requests.one: {told} at tcp, which its kit does not permit"]
+@pytest.mark.parametrize(("request_", "expected"), ADMINISTERING)
+def test_what_a_kit_does_not_permit_is_named(tmp_path: Path, request_: dict[str, Any], expected: str) -> None:
+    wanted = [f"requests.one: {expected} at tcp, which its kit does not permit"]
     assert asked(tmp_path, LABS["started"], {"tcp": "tcp://tcp"} | request_) == wanted
 
 
@@ -102,8 +102,8 @@ def test_what_prepares_a_trial_counts_too(tmp_path: Path) -> None:
             "users": {"executor": "constant-vus", "vus": 1, "request": "one"},
         },
     }
-    told = [f"requests.two: POST at {HTTP}, which svload did not start"]
-    assert asked(tmp_path, LABS["named"], {}, **parts) == told
+    expected = [f"requests.two: POST at {HTTP}, which svload did not start"]
+    assert asked(tmp_path, LABS["named"], {}, **parts) == expected
 
 
 Load = Callable[..., Lock]
@@ -119,14 +119,14 @@ measure: {{duration: 1s}}
 
 
 def study(**changes: str) -> str:
-    said = {
+    text = {
         "lab": '{at: "http://127.0.0.1:9"}',
         "factor": "f",
         "variable": "API_TOKEN",
         "path": "",
         "reference": "${secret.token}",
     }
-    return STUDY.format(**said | changes)
+    return STUDY.format(**text | changes)
 
 
 def test_a_case_knows_the_variable_and_no_value(load: Load) -> None:
@@ -137,7 +137,7 @@ def test_a_case_knows_the_variable_and_no_value(load: Load) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "text"),
     [
         ({"path": "?t=${secret.token}"}, "in its address, which logs and tables name"),
         ({"reference": "${secret.tokn}"}, "Did you mean “${secret.token}”?"),
@@ -146,7 +146,7 @@ def test_a_case_knows_the_variable_and_no_value(load: Load) -> None:
         ({"lab": "{run: ./server, secrets: [tokn]}"}, "Did you mean “token”?"),
     ],
 )
-def test_what_is_wrong_with_one_is_told(load: Load, changes: dict[str, str], said: str) -> None:
+def test_what_is_wrong_with_one_is_told(load: Load, changes: dict[str, str], text: str) -> None:
     with pytest.raises(SvloadError) as why:
         load(study(**changes))
-    assert said in str(why.value)
+    assert text in str(why.value)

@@ -28,8 +28,8 @@ def wanted(words: list[str]) -> dict[str, int]:
     """File → its size in bytes."""
     files: dict[str, int] = {}
     for word in words:
-        name, _, said = word.partition("=")
-        size_bytes, _, count = said.partition("*")
+        name, _, text = word.partition("=")
+        size_bytes, _, count = text.partition("*")
         names = [f"{name}-{number}" for number in range(int(count))] if count else [name]
         files |= dict.fromkeys(names, int(size_bytes))
     return files
