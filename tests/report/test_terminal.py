@@ -125,7 +125,7 @@ def test_the_compared_number_always_has_a_column(reported: Reporter, width: int)
 
 def asked_by_threshold(findings: Findings, *criteria: str) -> Findings:
     held = [
-        ThresholdResult(case=case.case, that=that, outcome="passed", measured=0.1, sentence="", expected="")
+        ThresholdResult(case=case.case, that=that, outcome="passed", measured=0.1, sentence="", told="")
         for case in findings.cases
         for that in criteria
     ]
