@@ -7,6 +7,7 @@ from math import exp, log, sqrt
 import numpy as np
 import pytest
 from scipy import stats
+from tests.support.buckets import bucket_bounds
 
 from svload.analysis.inference import (
     autocorrelation_times,
@@ -28,7 +29,7 @@ from svload.analysis.quantiles import (
     ranked_values,
     reaches,
 )
-from svload.model.columns import bucket, bucket_bounds
+from svload.model.columns import bucket
 from svload.model.results import Estimate
 
 

@@ -11,6 +11,7 @@ import pytest
 from tests.analysis.conftest import Bench
 from tests.analysis.queues import with_gaps
 from tests.evolve import evolve
+from tests.support.buckets import bucket_bounds
 
 from svload.analysis.judge import judge_trial
 from svload.analysis.load_summary import _of_failed, histogram_bars, summarise_load
@@ -18,7 +19,7 @@ from svload.analysis.measures import GroupMeasures
 from svload.analysis.sentences import late_bodies
 from svload.analysis.view import GroupView, kept_window, look
 from svload.api.load import hopeless
-from svload.model.columns import HISTOGRAM_METRICS, bucket, bucket_bounds
+from svload.model.columns import HISTOGRAM_METRICS, bucket
 from svload.model.load_summary import LoadSummary
 from svload.model.request_errors import ERRORS
 from svload.model.request_hints import HINTS, no_answer, nothing_sent

@@ -7,10 +7,11 @@ from itertools import product
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.buckets import bucket_bounds
 
 from svload.analysis.inference import holm, sign_flip_p
 from svload.analysis.quantiles import bucket_edges, ranked_counts, ranked_values
-from svload.model.columns import bucket, bucket_bounds
+from svload.model.columns import bucket
 
 TIMES = st.lists(st.integers(1, 60_000_000_000), min_size=1, max_size=300)
 P = st.sampled_from([0.01, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999])

@@ -5,9 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.support import SyntheticRun, make_run
+from tests.support.buckets import bucket_bounds
 
 from svload.drive import witness
-from svload.model.columns import HISTOGRAM_METRICS, bucket, bucket_bounds
+from svload.model.columns import HISTOGRAM_METRICS, bucket
 from svload.store import read_events, read_trial, verify_run
 from svload.store.foreign.tabulate import buckets_of
 from svload.watch import load_monitors

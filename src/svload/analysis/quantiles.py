@@ -98,7 +98,7 @@ def bucket_middles(index: NDArray[np.generic]) -> Floats:
 
 
 def bucket_edges(index: NDArray[np.generic]) -> tuple[Floats, Floats]:
-    """Return [low, high) in ns of each bucket (model.columns.bucket_bounds, many at once)."""
+    """Return [low, high) in ns of each bucket (model.columns.bucket)."""
     at = np.asarray(index, dtype=np.int64)
     exponent = np.maximum(at // 128 + 6, 7)
     width = np.where(at < 128, 1, np.left_shift(1, exponent - 7))

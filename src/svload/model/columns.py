@@ -174,12 +174,3 @@ def bucket(value_ns: int) -> int:
         return max(value_ns, 0)
     exponent = value_ns.bit_length() - 1
     return (exponent - 6) * 128 + (value_ns >> (exponent - 7)) - 128
-
-
-def bucket_bounds(index: int) -> tuple[int, int]:
-    """Return [low, high) in ns of a bucket; its representative value is the middle (error ≤ 0.4 %)."""
-    if index < 128:
-        return index, index + 1
-    exponent = index // 128 + 6
-    low = (index % 128 + 128) << (exponent - 7)
-    return low, low + (1 << (exponent - 7))
