@@ -269,7 +269,7 @@ fn the_end_of_the_load_cuts_iterations_and_counts_all() {
             share["groups"][0]["executor"] = executor;
             share["groups"][0]["graceful_stop_ns"] = 0.into();
             let ran = run(&share);
-            assert!(ran.count("ok") > 2);
+            assert!(ran.count("begun") > 0);
             assert!(ran.samples("due_ns").iter().all(|due| *due < 100 * MS));
         }
     }
