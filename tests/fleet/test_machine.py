@@ -92,7 +92,7 @@ def test_a_folder_with_something_else_in_it_is_never_taken(tmp_path: Path) -> No
     for verb in (machine.claim, machine.clean):
         with pytest.raises(machine.Refused) as caught:
             verb(tmp_path)
-        assert caught.value.said == {"problem": "fleet-folder", "path": str(tmp_path)}
+        assert caught.value.details == {"problem": "fleet-folder", "path": str(tmp_path)}
     assert (tmp_path / "mine.txt").exists()
 
 
@@ -114,7 +114,7 @@ def test_a_missing_package_is_said(home: Path) -> None:
     wheel = stand_in(home, needs="a-package-that-is-nowhere")
     with pytest.raises(machine.Refused) as caught:
         machine.install(home, wheel.name, "digest", "-", "wheelhouse.tar")
-    assert caught.value.said["problem"] == "fleet-no-index"
+    assert caught.value.details["problem"] == "fleet-no-index"
     assert machine.status(home)["version"] == ""
 
 

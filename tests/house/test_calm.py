@@ -89,7 +89,7 @@ import tests.calm
 from tests.conftest import *
 from tests.calm import Readings
 
-SAID = {said}
+SAID = {reply}
 
 class Watch:
     def begin(self): pass

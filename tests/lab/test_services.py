@@ -239,7 +239,7 @@ def test_a_build_that_does_not_end_is_ended(lab: Make, source: Path) -> None:
 
 @pytest.mark.parametrize("where", ["nowhere", "../target", "/etc"])
 def test_only_what_lies_beside_the_study_is_built(lab: Make, source: Path, where: str) -> None:
-    with pytest.raises(SvloadError, match="beside the study"):
+    with pytest.raises(SvloadError, match="next to the study"):
         lab(app=built(build={"make": where})).up()
 
 
@@ -325,7 +325,7 @@ def test_files_that_its_build_made_may_be_its_files(lab: Make, source: Path) -> 
 def test_a_service_without_files_has_none_to_drop(lab: Make) -> None:
     up = lab(app=teller())
     up.up()
-    with pytest.raises(SvloadError, match="tells of no files"):
+    with pytest.raises(SvloadError, match="names no files"):
         up.drop_cache(["app"])
 
 
