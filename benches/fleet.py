@@ -170,13 +170,13 @@ def is_same(data: TrialData) -> bool:
 def served(made: Fabric) -> Iterator[None]:
     """Run the server of known service time until the block ends."""
     config = made.folder / "truth.json"
-    expected = {"role": "store", "address": SERVER.address, "http_port": PORT, "admin_port": PORT + 1}
-    expected |= {
+    found = {"role": "store", "address": SERVER.address, "http_port": PORT, "admin_port": PORT + 1}
+    found |= {
         "allow_any_address": True,
         "service_time": {"constant_ns": SERVICE_MS * 10**6},
         "workers": 64,
     }
-    config.write_text(json.dumps(expected))
+    config.write_text(json.dumps(found))
     words = ["taskset", "-c", str(SERVER_CORE), sys.executable, "-m", "svload.truth", "--config", str(config)]
     with subprocess.Popen(
         ["nsenter", f"--net=/run/netns/{made.namespace(SERVER)}", *words], stdout=subprocess.DEVNULL

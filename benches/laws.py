@@ -224,12 +224,12 @@ class Row:
         """Sentences about what a held cell missed; coverage is checked over all cells together."""
         if not self.cell.held:
             return []
-        expected = [f"N* off by {100 * one.off:.3g} %" for one in self.inside if abs(one.off) > WITHIN]
-        expected += ["said to be bracketed" for one in self.outside if one.state == "bracketed"]
-        expected += ["not bracketed" for one in self.inside if one.state not in ("bracketed", "edge")]
-        expected += ["a bound broken" for one in self.judged if one.bounds_broken]
+        found = [f"N* off by {100 * one.off:.3g} %" for one in self.inside if abs(one.off) > WITHIN]
+        found += ["said to be bracketed" for one in self.outside if one.state == "bracketed"]
+        found += ["not bracketed" for one in self.inside if one.state not in ("bracketed", "edge")]
+        found += ["a bound broken" for one in self.judged if one.bounds_broken]
         peaks = [one.laws for one in self.judged if one.laws and one.laws.peak.value is not None]
-        return expected + len(peaks) * ["a peak where there is none"]
+        return found + len(peaks) * ["a peak where there is none"]
 
 
 def rows_of(judged: Sequence[Judged]) -> list[Row]:

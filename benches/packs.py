@@ -36,8 +36,8 @@ def packs() -> list[Path]:
 def row(path: Path, findings: Findings) -> str:
     """Return the pack's counts, as a row of the table."""
     counts = Counter(one.outcome for one in claimed(findings))
-    expected = (counts["decided"], counts["no difference"], counts["open"] + counts["refused"])
-    return f"| {name(path)} | {len(findings.claims)} | " + " | ".join(map(str, expected)) + " |"
+    found = (counts["decided"], counts["no difference"], counts["open"] + counts["refused"])
+    return f"| {name(path)} | {len(findings.claims)} | " + " | ".join(map(str, found)) + " |"
 
 
 def open_rows(path: Path, findings: Findings) -> Iterator[str]:

@@ -407,8 +407,8 @@ def endings() -> str:
         for ratio in (0.5, 0.9, 1.0, 1.03, *RATIOS[1:]):
             blocks = drawn_blocks(ratio, start, error)
             found = [ended(blocks, *level) for level in levels]
-            expected = [f"{100 * one.fails:.1f}, {100 * one.passes:.1f}, {one.blocks:.1f}" for one in found]
-            lines.append([f"{ratio:g}", f"{100 * start:g}, {100 * error:g} %", *expected])
+            result = [f"{100 * one.fails:.1f}, {100 * one.passes:.1f}, {one.blocks:.1f}" for one in found]
+            lines.append([f"{ratio:g}", f"{100 * start:g}, {100 * error:g} %", *result])
     return markdown("|".join(["planted|starts, error|by width alone: fails, passes, blocks", *names]), lines)
 
 

@@ -206,9 +206,9 @@ class Bench:
             for tool, seconds in plan:
                 with noted(cells[tool.name].failures, f"round {number + 1}, {seconds} s: "):
                     one = replace(job, seconds=seconds, pad=self.pads.get(tool.name, ""))
-                    runs[tool.name, seconds], cost, expected = self.counted(tool, one, server)
+                    runs[tool.name, seconds], cost, found = self.counted(tool, one, server)
                     cells[tool.name].foreign_shares.append(cost.foreign_share)
-                    cells[tool.name].note = expected.note
+                    cells[tool.name].note = found.note
             for cell in cells.values():
                 ends = [runs.get((cell.tool, span)) for span in (self.effort.short_s, self.effort.long_s)]
                 if ends[0] and ends[1]:

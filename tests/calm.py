@@ -75,29 +75,29 @@ class Readings:
 def disturbances(found: Readings) -> list[str]:
     """Return what makes a test's outcome meaningless, one clause each."""
     whole_s = max(found.seconds, EVERY_S)
-    expected = []
+    result = []
     if found.others_s > OTHERS * whole_s * found.cores:
         named = sorted(found.busiest, key=lambda name: found.busiest[name], reverse=True)[:3]
-        expected.append(
+        result.append(
             f"other processes used {found.others_s / whole_s:.2g} of {found.cores} cores: {', '.join(named)}"
         )
     if found.unseen_s > UNSEEN * whole_s * found.cores:
-        expected.append(
+        result.append(
             f"processes that can't be seen used {found.unseen_s / whole_s:.2g} of {found.cores} cores"
         )
     if found.stolen_s > STOLEN * whole_s * found.cores:
-        expected.append(
+        result.append(
             f"the hypervisor gave {100 * found.stolen_s / whole_s / found.cores:.2g} % to other guests"
         )
     if found.waited_s > WAITED * whole_s:
-        expected.append(
+        result.append(
             f"the test waited {100 * found.waited_s / whole_s:.2g} % of the time for cores of others"
         )
     elif found.burst_s > BURST_S:
-        expected.append(f"the test waited {1000 * found.burst_s:.0f} ms at once for cores of others")
+        result.append(f"the test waited {1000 * found.burst_s:.0f} ms at once for cores of others")
     if found.slowed > SLOWED:
-        expected.append(f"a core took {found.slowed:.2g} times as long for a fixed piece of work")
-    return expected
+        result.append(f"a core took {found.slowed:.2g} times as long for a fixed piece of work")
+    return result
 
 
 # --- the process that reads the machine ---

@@ -74,8 +74,8 @@ def running(command: Sequence[str], port: int, log: Path | None = None) -> Itera
     """Run a server in the foreground, from when it listens on `port` until the block ends; its output goes to
     `log`."""
     program = shutil.which(command[0], path=environ.get("PATH", "") + ":/usr/sbin") or command[0]
-    with open(log or "/dev/null", "wb") as expected:
-        process = subprocess.Popen([program, *command[1:]], stdout=expected, stderr=expected)
+    with open(log or "/dev/null", "wb") as found:
+        process = subprocess.Popen([program, *command[1:]], stdout=found, stderr=found)
     with process:
         try:
             wait_until(lambda: accepts(port) or process.poll() is not None)

@@ -171,14 +171,14 @@ def main(words: Sequence[str]) -> int:
     if "--names" in words:
         print("\n".join(names))
         return 0
-    expected = excesses(found, read())
-    for line in expected:
+    result = excesses(found, read())
+    for line in result:
         print(f"tools/budget.csv: {line}")
-    if expected:
+    if result:
         print(
             "Cut what is not needed, or raise the budget by `tools/budget.py --write` and say why (`--names` lists modules and functions)."
         )
-    return 1 if expected else 0
+    return 1 if result else 0
 
 
 if __name__ == "__main__":

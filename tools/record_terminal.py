@@ -82,8 +82,8 @@ def events_of(run: RunDir) -> list[Event]:
     """Return all events of the run: those in the run's journal, and those that only the trials' have."""
     found = list(read_events(run.events).events)
     for trial in run.sealed_trials():
-        expected = read_events(run.trial(trial).events).events
-        found += [event for event in expected if event.kind in ("progress", "trial-phase")]
+        result = read_events(run.trial(trial).events).events
+        found += [event for event in result if event.kind in ("progress", "trial-phase")]
     return sorted(found, key=lambda event: event.monotonic_ns)
 
 

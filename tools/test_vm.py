@@ -78,10 +78,10 @@ def _kernel() -> tuple[Path, Path]:
     BUILD.mkdir(parents=True, exist_ok=True)
     if not list(BUILD.glob("kernel/boot/vmlinuz-*")):
         try:
-            expected = subprocess.run(
+            result = subprocess.run(
                 ["apt-cache", "depends", "linux-image-amd64"], check=True, capture_output=True, text=True
             )
-            found = re.search(r"Depends: (linux-image-\S+)", expected.stdout)
+            found = re.search(r"Depends: (linux-image-\S+)", result.stdout)
             if found is None:
                 raise NotHereError("apt knows no linux-image-amd64")
             subprocess.run(
@@ -157,8 +157,8 @@ def _libraries(programs: Iterable[Path]) -> set[Path]:
     """Return the shared libraries that they load, and the loader."""
     found: set[Path] = set()
     for program in programs:
-        expected = subprocess.run(["ldd", str(program)], check=False, capture_output=True, text=True).stdout
-        found |= {Path(path) for path in re.findall(r"(/\S+) \(0x", expected)}
+        result = subprocess.run(["ldd", str(program)], check=False, capture_output=True, text=True).stdout
+        found |= {Path(path) for path in re.findall(r"(/\S+) \(0x", result)}
     return found
 
 

@@ -82,8 +82,8 @@ class Side:
     def first(self, case: str, cpu: bool) -> str:
         """Which limit or counter moved first, then next: of CPU, or of all else."""
         found = first_to_fail(self.cases[case].evidence if case in self.cases else CaseEvidence())
-        expected = [what_failed(one) for one in found if (one.resource == "cpu") == cpu]
-        return "; then ".join(expected[:3]) or "nothing"
+        result = [what_failed(one) for one in found if (one.resource == "cpu") == cpu]
+        return "; then ".join(result[:3]) or "nothing"
 
 
 @dataclass(frozen=True)
@@ -193,10 +193,10 @@ def success(both: Both) -> OwnTable:
         theirs = (
             [paper[name][f"success_{state}_pct"] for state in ("before", "after")] if name in paper else None
         )
-        expected = direction(change, clear, *map(float, theirs)) if theirs else unmatched(change, clear)
+        found = direction(change, clear, *map(float, theirs)) if theirs else unmatched(change, clear)
         rows.append((
             name, *map(percent, ours), *map(failed, ours), str(change),
-            *([f"{theirs[0]} %", f"{theirs[1]} %"] if theirs else ["100 % (text)", "99 % or more (text)"]), expected,
+            *([f"{theirs[0]} %", f"{theirs[1]} %"] if theirs else ["100 % (text)", "99 % or more (text)"]), found,
         ))  # fmt: skip
     note = (
         "Requests of the background. What the paper calls “miss” is a failed request, no miss of the cache: here it is called failed. "
@@ -404,8 +404,8 @@ def mistakes() -> OwnTable:
 def clear_ones(changes: Sequence[Change]) -> list[bool]:
     """Which are no chance: Benjamini and Hochberg over a table's rows."""
     known = [at for at, one in enumerate(changes) if one.p is not None]
-    expected = stats.false_discovery_control([float(changes[at].p or 0.0) for at in known]) if known else []
-    clear = {at for at, p in zip(known, expected, strict=True) if p <= ALPHA}
+    found = stats.false_discovery_control([float(changes[at].p or 0.0) for at in known]) if known else []
+    clear = {at for at, p in zip(known, found, strict=True) if p <= ALPHA}
     return [at in clear for at in range(len(changes))]
 
 

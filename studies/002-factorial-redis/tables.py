@@ -102,11 +102,11 @@ def limit_directions(ours: Cases) -> OwnTable:
     """Throughput under each limit over that without one: does ours go where the paper's goes?"""
     rows = []
     for letter, delay in rows_of_cells():
-        expected = [
+        found = [
             ratios(ours, f"{letter}-1.0-{delay}", f"{letter}-{cpus}-{delay}", THROUGHPUT)
             for cpus in LIMITS[1:]
         ]
-        rows.append((f"{letter}, {delay} ms", *(text for three in expected for text in three)))
+        rows.append((f"{letter}, {delay} ms", *(text for three in found for text in three)))
     head = (
         "cells",
         *(word for cpus in LIMITS[1:] for word in (f"{cpus} over 1.0", "the paper's", "direction")),
@@ -120,8 +120,8 @@ def think_directions(ours: Cases) -> OwnTable:
     for letter in LETTERS.values():
         for cpus in LIMITS:
             names = [f"{letter}-{cpus}-{delay}" for delay in DELAYS_MS]
-            expected = [ratios(ours, names[0], name, RESPONSE) for name in names[1:]]
-            rows.append((f"{letter}, {cpus} CPU", *(text for three in expected for text in three)))
+            found = [ratios(ours, names[0], name, RESPONSE) for name in names[1:]]
+            rows.append((f"{letter}, {cpus} CPU", *(text for three in found for text in three)))
     head = (
         "cells",
         *(word for delay in DELAYS_MS[1:] for word in (f"{delay} ms over 0", "the paper's", "direction")),
@@ -187,8 +187,8 @@ def predictions(ours: Cases) -> OwnTable:
     """
     rows = []
     for letter, delay in rows_of_cells():
-        expected = [predicted(ours, letter, cpus, delay) for cpus in LIMITS]
-        rows.append((f"{letter}, {delay} ms", *expected))
+        found = [predicted(ours, letter, cpus, delay) for cpus in LIMITS]
+        rows.append((f"{letter}, {delay} ms", *found))
     note = (
         "Throughput by two demands, each measured in one cell (F-1.0-0, S-1.0-0): CPU time of web server and of Redis per request. "
         "Behind it, how far that is off what was measured."
@@ -215,11 +215,11 @@ def first_bytes(ours: Cases, kept: Sequence[Mapping[str, object]]) -> OwnTable:
     for cell in cells():
         first, last = found(ours, cell.name, FIRST), found(ours, cell.name, LAST)
         row = shares.get(cell.name)
-        expected = (
+        result = (
             ("–", "–", "–") if row is None else (f"{row['n']:,}", percent(row["near"]), percent(row["same"]))
         )
         theirs = "about half" if cell.scenario == "factorial" else "–"
-        rows.append((cell.name, short(first), short(last), *expected, theirs))
+        rows.append((cell.name, short(first), short(last), *result, theirs))
     note = (
         "Medians. The last byte is counted from the request's begin, the first from its write, which on a connection that stands is the same "
         "moment. “Within 1 ms”: the last byte came less than 1 ms after the first; “same”: in the same millisecond, JMeter's resolution, "
@@ -295,7 +295,7 @@ def died(trials: Sequence[TrialResult]) -> str:
     """`web in 3 of 3 (killed for want of memory)`; the words that name a limit's group are no service."""
     counts: Counter[tuple[str, str]] = Counter()
     for trial in trials:
-        expected = {
+        found = {
             (
                 service,
                 "killed for want of memory"
@@ -306,7 +306,7 @@ def died(trials: Sequence[TrialResult]) -> str:
             for service in SERVICES
             if re.search(rf"\b{service}\b", death.partition("(")[0])
         }
-        counts.update(expected)
+        counts.update(found)
     return (
         ", ".join(
             f"{service} in {count} of {len(trials)} ({how})"

@@ -136,9 +136,9 @@ def directions(run: str, found: Findings) -> OwnTable:
             )
             if at == "beyond" and users not in MORE_OUTLIERS:
                 continue
-            expected = api.direction(few, many, theirs)
+            result = api.direction(few, many, theirs)
             printed = "grows (its text)" if math.isinf(theirs) else f"{theirs:.3g}"
-            rows.append((f"{name}, {users} over {first['users']}", ratio(few, many), printed, expected))
+            rows.append((f"{name}, {users} over {first['users']}", ratio(few, many), printed, result))
     return OwnTable(
         title="More users: which way it goes",
         note="The paper's downloads a second follow from its mean: users on average, its ramp of one a "

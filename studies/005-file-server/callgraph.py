@@ -62,9 +62,9 @@ def row(run: str, case: str, stacks: Stacks) -> tuple[str, ...]:
     shares = steps(stacks.folded)
     most = max(shares, key=lambda step: shares[step])
     own = function_shares(stacks.folded)[0]
-    expected = f"{most} (by itself: {own.name.replace('_[k]', ' in the kernel')})"
+    found = f"{most} (by itself: {own.name.replace('_[k]', ' in the kernel')})"
     agrees = "agrees" if most == PAPERS else "differs"
-    return (run, case, str(stacks.samples), *(f"{share:.0%}" for share in shares.values()), expected, agrees)
+    return (run, case, str(stacks.samples), *(f"{share:.0%}" for share in shares.values()), found, agrees)
 
 
 def rows(run: RunDir) -> list[tuple[str, ...]]:

@@ -229,10 +229,10 @@ def test_the_think_time_that_saturates_is_told(closed: Bench) -> None:
     trials = [made(name, block) for name in pauses for block in (1, 2, 3)]
     (curve,) = curve_of(closed, {name: thinking(z) for name, z in pauses.items()}, trials)
     assert curve.limits[0].value == pytest.approx(0.2, rel=0.05)
-    expected = " ".join(curve.sentences)
-    assert "With a think time below Z* = 2" in expected
-    assert "(CPU: 5 ms per request, 1 core: its quota)" in expected
-    assert "{" not in expected
+    found = " ".join(curve.sentences)
+    assert "With a think time below Z* = 2" in found
+    assert "(CPU: 5 ms per request, 1 core: its quota)" in found
+    assert "{" not in found
 
 
 def test_refused_numbers_make_no_point(closed: Bench) -> None:

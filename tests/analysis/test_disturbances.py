@@ -132,13 +132,13 @@ def test_a_quiet_machine_says_nothing() -> None:
     ],
 )  # fmt: skip
 def test_each_disturbance_is_told(changes: dict[str, Any], words: str) -> None:
-    (expected,) = disturbances(look(**changes))
-    assert words in expected
+    (found,) = disturbances(look(**changes))
+    assert words in found
 
 
 def test_waiting_is_told_alone_where_nothing_explains_it() -> None:
-    expected = disturbances(look(others=[(BURN, 1.9)], stolen={"cpu0": 0.3}, waited=0.9))
-    assert [words.split(" ")[0] for words in expected] == ["other", "the"]
+    found = disturbances(look(others=[(BURN, 1.9)], stolen={"cpu0": 0.3}, waited=0.9))
+    assert [words.split(" ")[0] for words in found] == ["other", "the"]
 
 
 def test_who_is_told_with_user_and_command() -> None:

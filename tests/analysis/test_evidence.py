@@ -304,8 +304,8 @@ def test_an_accept_queue_of_its_own(closed: Bench) -> None:
         verdict = judge_trial(queues(trial, queue, drops, overflows), closed.config(trial)).verdict
         assert verdict.server == state, (queue, state)
         reasons = " ".join(verdict.reasons)
-        expected = "accept queue of cache (8080)" in reasons or "cache (8080): " in reasons
-        assert expected is (state == "SATURATED")
+        found = "accept queue of cache (8080)" in reasons or "cache (8080): " in reasons
+        assert found is (state == "SATURATED")
 
 
 def with_host_core(trial: TrialData, core: int, busy: float) -> TrialData:

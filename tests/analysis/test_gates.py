@@ -225,10 +225,10 @@ def test_trials_as_listed_leave_a_gate_open(closed: Bench) -> None:
 
 
 def findings(claims: tuple[Claim, ...], *thresholds: str) -> Findings:
-    expected = tuple(
+    found = tuple(
         ThresholdResult(case="TC0", that="x", outcome=one, measured=None, sentence="") for one in thresholds
     )
-    return findings_of(claims=claims, thresholds=expected)
+    return findings_of(claims=claims, thresholds=found)
 
 
 def test_the_exit_code_of_gates_and_thresholds(closed: Bench) -> None:

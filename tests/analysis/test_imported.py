@@ -40,7 +40,7 @@ def jtl(tmp_path_factory: pytest.TempPathFactory) -> ImportedRun:
 
 def test_its_numbers_are_those_of_the_file(jtl: ImportedRun) -> None:
     (result,) = jtl.findings.trials
-    expected = jtl.imported[result.trial]
+    found = jtl.imported[result.trial]
     window = api.query(str(jtl.run.path), "select window_from_ns, window_to_ns from trials")[1][0]
     low, high = (edge + result.cut_ns * (place == 0) for place, edge in enumerate(window))
     spent = sorted(one.spent for one in LOAD if low <= one.begun * 1_000_000 < high)
@@ -50,7 +50,7 @@ def test_its_numbers_are_those_of_the_file(jtl: ImportedRun) -> None:
     assert mean * 1000 == pytest.approx(sum(spent) / len(spent), rel=0.02)
     rate = result.metrics["Users.throughput"].value
     assert rate is not None and rate == pytest.approx(USERS / 0.150, rel=0.02)
-    assert expected.tool == "JMeter" and expected.requests == len(LOAD)
+    assert found.tool == "JMeter" and found.requests == len(LOAD)
 
 
 def test_what_the_file_does_not_hold_is_not_measured(jtl: ImportedRun) -> None:

@@ -169,9 +169,9 @@ def of_side(within: float, between: float) -> Turned:
 def test_the_side_that_defers_work_is_not_hidden_by_the_other() -> None:
     """The treatment puts off 8 % of its CPU, on average over its blocks; both together 4 %."""
     treatment = [of_side(0.5, 0.03), of_side(0.5, 0.05)]
-    (expected,) = _defer([[of_side(0.5, 0.0)] * 2, treatment])
-    assert expected is not None
-    assert "is 8 % of that within" in expected.why
+    (found,) = _defer([[of_side(0.5, 0.0)] * 2, treatment])
+    assert found is not None
+    assert "is 8 % of that within" in found.why
     assert list(_defer([[of_side(0.5, 0.0)] * 2, treatment[:0]])) == [None]
 
 

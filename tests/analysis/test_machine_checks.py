@@ -240,8 +240,8 @@ def shared_quota(
     if group != "cache":
         machine = ServiceFacts(service=group, kit="machine", version="", groups=(fact,))
         trial = evolve(trial, lab__services=(machine, *trial.lab.services))
-    expected = {"group_cpu_seconds_total": used * cores, "throttled_seconds_total": held_s}
-    return with_rates(trial, group, **expected), config
+    found = {"group_cpu_seconds_total": used * cores, "throttled_seconds_total": held_s}
+    return with_rates(trial, group, **found), config
 
 
 @planting
@@ -492,9 +492,9 @@ def test_error_limits_below_the_possible_errors(closed: Bench, share: float, tex
     """Success may be 4.5 points lower, which is no share of 0 errors."""
     trial, config = carried(share)(closed.trial("TC4.r1"), closed.configs["TC4"])
     config = evolve(config, thresholds=(text,))
-    (expected,) = judge_run(closed.lock, {"TC4": config}, [trial]).thresholds
-    assert (expected.outcome, expected.measured) == (outcome, 0.0)
-    assert (", 0 % to 4.6" in expected.sentence) is (share > 0)
+    (found,) = judge_run(closed.lock, {"TC4": config}, [trial]).thresholds
+    assert (found.outcome, found.measured) == (outcome, 0.0)
+    assert (", 0 % to 4.6" in found.sentence) is (share > 0)
 
 
 def test_arrivals_of_an_open_loop_wait_for_nobody(open_loop: Bench) -> None:

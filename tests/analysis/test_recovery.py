@@ -171,13 +171,13 @@ def test_an_end_of_the_server_may_cost_each_kept_connection_once(closed: Bench) 
 
 def test_a_trial_with_a_fault_says_so_wherever_it_is_told(closed: Bench) -> None:
     trials = [faulty(trial, "cache") if trial.case == "TC1" else trial for trial in closed.trials()]
-    expected = judge_run(closed.lock, closed.configs, trials)
-    [finding] = [one for one in expected.findings if one.kind == "fault"]
+    found = judge_run(closed.lock, closed.configs, trials)
+    [finding] = [one for one in found.findings if one.kind == "fault"]
     assert finding.sentence.startswith(
         "In TC1, planned by the study: cache was stopped at 600 ms, cache was started again at 800 ms."
     )
     assert finding.evidence == ("trials/TC1.r1", "trials/TC1.r2")
-    results = {one.trial: one for one in expected.trials}
+    results = {one.trial: one for one in found.trials}
     assert [one.what for one in results["TC1.r1"].faults] == ["cache was stopped", "cache was started again"]
     assert results["TC0.r1"].faults == ()
     group = closed.configs["TC1"].main_group

@@ -71,13 +71,13 @@ def growth_of(requests: Requests) -> float:
 
 def test_a_queue_that_grows_within_a_turn_is_told() -> None:
     assert rises(grown(1.0), range(12)) is None
-    expected = rises(grown(1.5), range(12))
-    assert expected is not None
-    assert expected.why.startswith("late in a turn the mean response is 1.2")
-    assert "order: trials" in expected.why
-    assert holds(expected, 1.0)
-    assert holds(expected, 0.5), "its queue may go on growing"
-    assert not holds(expected, 0.05)
+    found = rises(grown(1.5), range(12))
+    assert found is not None
+    assert found.why.startswith("late in a turn the mean response is 1.2")
+    assert "order: trials" in found.why
+    assert holds(found, 1.0)
+    assert holds(found, 0.5), "its queue may go on growing"
+    assert not holds(found, 0.05)
 
 
 def test_the_side_whose_queue_grows_most_says_how_far_the_ratio_may_be_off() -> None:
@@ -149,35 +149,35 @@ def test_requests_that_wait_for_slots_are_told_from_the_first_turn_above_one_in_
     assert list(np.flatnonzero(waits(late, TURNS))) == [8, 9]
     assert saturates([[True] + [False] * 19]) is None
     for waited, share in (([True] * 3 + [False] * 47, "6 %"), ([True, True] + [False] * 18, "10 %")):
-        expected = saturates([[False] * 50, waited])
-        assert expected is not None
-        assert expected.why.startswith(f"in {share} of the turns requests waited for a slot")
-        assert holds(expected, 0.001), "nobody knows how long they would wait"
+        found = saturates([[False] * 50, waited])
+        assert found is not None
+        assert found.why.startswith(f"in {share} of the turns requests waited for a slot")
+        assert holds(found, 0.001), "nobody knows how long they would wait"
 
 
 def test_work_that_is_put_off_is_told() -> None:
     """By the side that puts off most; it costs as much CPU again where a core is left for it."""
     assert defers([(0.5, 0.025), (0.0, 0.0)], CPU) is None
-    expected = defers([(0.5, 0.0), (0.5, 0.1)], CPU)
-    assert expected is not None
-    assert expected.why.startswith("what it uses of CPU between its turns is 20 % of that within")
-    assert holds(expected, 1.0)
-    assert holds(expected, 0.2)
-    assert not holds(expected, 0.01)
+    found = defers([(0.5, 0.0), (0.5, 0.1)], CPU)
+    assert found is not None
+    assert found.why.startswith("what it uses of CPU between its turns is 20 % of that within")
+    assert holds(found, 1.0)
+    assert holds(found, 0.2)
+    assert not holds(found, 0.01)
     assert defers([(0.5, 0.03)], CPU) is not None
 
 
 @pytest.mark.parametrize(("within", "outside"), [(0.9, 0.06), (1.9, 0.15), (1.01, 0.06), (0.0, 0.2)])
 def test_work_that_a_server_had_no_cores_for_may_cost_anything(within: float, outside: float) -> None:
-    expected = defers([(within, outside)], CPU)
-    assert expected is not None
-    assert expected.off == inf or holds(expected, 0.001)
+    found = defers([(within, outside)], CPU)
+    assert found is not None
+    assert found.off == inf or holds(found, 0.001)
 
 
 def test_writes_that_are_put_off_may_cost_anything() -> None:
-    expected = defers([(1e6, 2e5)], "the disk")
-    assert expected is not None
-    assert holds(expected, 0.001)
+    found = defers([(1e6, 2e5)], "the disk")
+    assert found is not None
+    assert holds(found, 0.001)
     nothing_else = defers([(0.0, 3e5)], "the disk")
     assert nothing_else is not None
     assert nothing_else.why.startswith("what it uses of the disk between its turns is all that it has")
@@ -212,12 +212,12 @@ def test_a_ratio_that_still_moves_is_not_warm() -> None:
     steady = [[drift_of(0.02 * rng.standard_normal(10)) for _ in range(12)]]
     moving = [[drift_of(np.linspace(0.1, 0, 10) + 0.02 * rng.standard_normal(10)) for _ in range(12)]]
     assert is_cold(steady, range(12), MARGIN) is None
-    expected = is_cold(moving, range(12), MARGIN)
-    assert expected is not None
-    assert expected.why.endswith("not warm")
-    assert holds(expected, 1.0)
-    assert holds(expected, 0.8)
-    assert not holds(expected, 0.01), "no drift brings it to the margin"
+    found = is_cold(moving, range(12), MARGIN)
+    assert found is not None
+    assert found.why.endswith("not warm")
+    assert holds(found, 1.0)
+    assert holds(found, 0.8)
+    assert not holds(found, 0.01), "no drift brings it to the margin"
     assert np.isnan(drift_of(np.zeros(2)))
 
 

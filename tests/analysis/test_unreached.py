@@ -67,18 +67,18 @@ def taking(
 
 def test_limits_that_such_users_never_reach(tmp_path: Path) -> None:
     configs = configs_of(tmp_path)
-    expected = f"cpus-1.0_think-100ms, cpus-0.9_think-100ms and cpus-0.8_think-100ms: {ASKED}, 8 to 10 % of the cores that web may use: the limit can't act, but in bursts"
-    assert unreached_limits(configs, taking(configs, 160e-6)) == (expected,)
+    found = f"cpus-1.0_think-100ms, cpus-0.9_think-100ms and cpus-0.8_think-100ms: {ASKED}, 8 to 10 % of the cores that web may use: the limit can't act, but in bursts"
+    assert unreached_limits(configs, taking(configs, 160e-6)) == (found,)
     one = {"cpus-0.9_think-100ms": configs["cpus-0.9_think-100ms"]}
-    expected = f"cpus-0.9_think-100ms: {ASKED}, 8.9 % of the 0.9 cores that web may use: the limit can't act, but in bursts"
-    assert unreached_limits(one, taking(configs, 160e-6)) == (expected,)
+    found = f"cpus-0.9_think-100ms: {ASKED}, 8.9 % of the 0.9 cores that web may use: the limit can't act, but in bursts"
+    assert unreached_limits(one, taking(configs, 160e-6)) == (found,)
 
 
 def test_a_limit_that_they_reach_is_not_told(tmp_path: Path) -> None:
     """At 95 % of the quota a limit has acted: 500/s of 1.71 ms are 95 % of 0.9 cores, and 107 % of 0.8."""
     configs = configs_of(tmp_path)
-    [expected] = unreached_limits(configs, taking(configs, 1.711e-3))
-    assert expected.startswith("cpus-1.0_think-100ms: ")
+    [found] = unreached_limits(configs, taking(configs, 1.711e-3))
+    assert found.startswith("cpus-1.0_think-100ms: ")
     assert unreached_limits(configs, taking(configs, 80e-3)) == ()
 
 
@@ -106,16 +106,16 @@ def test_nor_is_a_case_with_more_than_these_users(tmp_path: Path) -> None:
 
 def test_without_a_last_run_it_says_what_is_asked_at_most(tmp_path: Path) -> None:
     configs = configs_of(tmp_path)
-    expected = (
+    found = (
         f"{ASKED} in cpus-1.0_think-100ms, cpus-0.9_think-100ms and cpus-0.8_think-100ms: whether the CPU limit of web can act there is known after a run that measures it",
     )
-    assert unreached_limits(configs, lambda case: None) == expected
-    assert unreached_limits(configs, taking(configs, None)) == expected, "nothing that may be believed"
+    assert unreached_limits(configs, lambda case: None) == found
+    assert unreached_limits(configs, taking(configs, None)) == found, "nothing that may be believed"
 
     def other_levels(case: str) -> CaseResult:
         return evolve(taking(configs, 160e-6)(case), levels={"cpus": "0.1"})
 
-    assert unreached_limits(configs, other_levels) == expected
+    assert unreached_limits(configs, other_levels) == found
     free = configs_of(tmp_path, lab={"web": {"kit": "stone"}})
     assert unreached_limits(free, lambda case: None) == (), "where no quota stands there is nothing to tell"
 
@@ -129,8 +129,8 @@ def test_pacing_and_long_iterations_count(tmp_path: Path) -> None:
         "request": "GET http://web/",
     }
     configs = configs_of(tmp_path, traffic={"users": users})
-    [expected] = unreached_limits(configs, lambda case: None)
-    assert expected.startswith(
+    [found] = unreached_limits(configs, lambda case: None)
+    assert found.startswith(
         "50 users who begin again every 200 ms ask for 250/s at most in cpus-1.0_think-0, cpus-1.0_think-100ms, cpus-0.9_think-0 and 3 more:"
     )
 
@@ -144,17 +144,17 @@ def test_a_quota_is_each_replica_s_and_a_machine_s_is_of_all_within_it(tmp_path:
         "store": {"kit": "stone", "within": "box"},
     }
     configs = configs_of(tmp_path, lab=shared, factors={"think": ["100ms"]})
-    [expected] = unreached_limits(configs, taking(configs, 0.5e-3, "web", "store"))
-    assert "50 % of the core that box may use" in expected
+    [found] = unreached_limits(configs, taking(configs, 0.5e-3, "web", "store"))
+    assert "50 % of the core that box may use" in found
     assert unreached_limits(configs, taking(configs, 1e-3, "web", "store")) == ()
 
 
 def test_a_plan_stays_short(tmp_path: Path) -> None:
     pauses = [f"{100 * step}ms" for step in range(1, 9)]
     configs = configs_of(tmp_path, factors={"think": pauses, "cpus": [0.5]})
-    expected = unreached_limits(configs, taking(configs, 160e-6))
-    assert len(expected) == LINES
-    assert expected[-1] == "5 more limits of the CPU, or loads, of this kind"
+    found = unreached_limits(configs, taking(configs, 160e-6))
+    assert len(found) == LINES
+    assert found[-1] == "5 more limits of the CPU, or loads, of this kind"
 
 
 @pytest.mark.parametrize("known", [True, False])
@@ -171,9 +171,9 @@ def test_plan_says_it(tmp_path: Path, known: bool) -> None:
     cases = [taking(configs, 160e-6)(case).model_dump(mode="json") for case in configs]
     version = ANALYSIS_VERSION if known else ANALYSIS_VERSION - 1
     made.findings_path.write_text(json.dumps({"analysis_version": version, "claims": [], "cases": cases}))
-    [expected] = api.plan(str(tmp_path), api.Choices(out=out))["cautions"]
-    assert ASKED in expected
-    assert ("can't act" in expected) == known
+    [found] = api.plan(str(tmp_path), api.Choices(out=out))["cautions"]
+    assert ASKED in found
+    assert ("can't act" in found) == known
 
 
 CONFOUNDED = """\

@@ -24,8 +24,8 @@ def svload(
         monkeypatch.setattr("sys.argv", ["svload", *shlex.split(line)])
         with pytest.raises(SystemExit) as left:
             main.run()
-        expected = capsys.readouterr()
-        return int(left.value.code or 0), expected.out, expected.err
+        found = capsys.readouterr()
+        return int(left.value.code or 0), found.out, found.err
 
     yield said
     for number, handler in before.items():

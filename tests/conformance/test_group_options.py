@@ -94,7 +94,7 @@ def test_its_flag_writes_it_into_the_study(one: Described) -> None:
 
 
 def test_an_option_without_words_says_nothing_of_a_load() -> None:
-    expected = {one.key: one.words(getattr(group_of(), one.name)) for one in group_options()}
-    assert set(expected.values()) == {""}
+    found = {one.key: one.words(getattr(group_of(), one.name)) for one in group_options()}
+    assert set(found.values()) == {""}
     [quantum] = [one for one in group_options() if one.key == "pacing_quantum"]
     assert quantum.words(2_000_000) == "starts only every 2 ms"

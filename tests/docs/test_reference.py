@@ -40,8 +40,8 @@ def test_every_field_of_every_artefact_has_its_meaning() -> None:
 
 
 def test_every_column_has_its_meaning() -> None:
-    expected = {(table, column) for table, columns in MEANINGS.items() for column in columns}
-    assert expected == {(table, column) for table, columns in TABLES.items() for column in columns}
+    found = {(table, column) for table, columns in MEANINGS.items() for column in columns}
+    assert found == {(table, column) for table, columns in TABLES.items() for column in columns}
 
 
 def test_every_link_of_the_documents_leads_somewhere() -> None:

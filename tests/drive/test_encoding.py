@@ -282,9 +282,9 @@ def test_plan_names_the_rows_that_are_encoded(tmp_path: Path) -> None:
     """Not those that are sent as they are, and no row that encoding leaves alone."""
     (tmp_path / "study.yaml").write_text(STUDY)
     (tmp_path / "words.csv").write_text("text,number\nplain,1\nred & blue,2\n~.-_,3\n100 %,4\n")
-    (expected,) = api.plan(str(tmp_path), api.Choices(out=tmp_path))["cautions"]
-    assert expected.startswith("find encodes row 2 (“red & blue”) and 1 more of word.text in its address: ")
-    assert "${word.text:raw}" in expected
+    (found,) = api.plan(str(tmp_path), api.Choices(out=tmp_path))["cautions"]
+    assert found.startswith("find encodes row 2 (“red & blue”) and 1 more of word.text in its address: ")
+    assert "${word.text:raw}" in found
     (tmp_path / "words.csv").write_text("text,number\nplain,1\n")
     assert api.plan(str(tmp_path), api.Choices(out=tmp_path))["cautions"] == []
 

@@ -99,8 +99,8 @@ def test_a_process_spins_as_its_most_impatient_group():
 @pytest.mark.parametrize("cores", [1, 2])
 def test_each_group_keeps_its_own_word_on_tls_sessions(cores: int):
     shares = shares_of(config(tls_resumption=False), cores)
-    expected = {group.name: group.tls_resumption for share in shares for group in share.spec.groups}
-    assert expected == {"background": True, "probe": False}
+    found = {group.name: group.tls_resumption for share in shares for group in share.spec.groups}
+    assert found == {"background": True, "probe": False}
 
 
 def test_each_group_has_its_own_variables_of_set_up():

@@ -92,8 +92,8 @@ def test_what_was_taken_goes_into_every_share_and_into_no_file() -> None:
 
 
 def summary(taken: list[dict[str, Any]], **step: Any) -> dict[str, Any]:
-    expected = {"name": "0", "failed": 0, "errors": {}, "status": {}} | step
-    return {"groups": [{"taken": taken, "steps": [expected], "checks_failed": {"0: body contains ok": 1}}]}
+    found = {"name": "0", "failed": 0, "errors": {}, "status": {}} | step
+    return {"groups": [{"taken": taken, "steps": [found], "checks_failed": {"0: body contains ok": 1}}]}
 
 
 def test_values_are_in_the_order_of_vus() -> None:

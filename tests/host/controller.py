@@ -75,8 +75,8 @@ def main(folder: Path, isolate: bool) -> None:
     keeper = linux.process_stat(agent.pid)
     children = [[found["pid"], found["start_ticks"]] for found in results] + [[stray.pid, stray.start_ticks]]
     groups = [path for found in made for path in found["paths"].values()]
-    expected = {"agent": agent.pid, "keeper": keeper.parent, "isolated": agent.isolated}
-    print(json.dumps({**expected, "children": children, "cgroups": groups}), flush=True)
+    result = {"agent": agent.pid, "keeper": keeper.parent, "isolated": agent.isolated}
+    print(json.dumps({**result, "children": children, "cgroups": groups}), flush=True)
     sys.stdin.read()
 
 

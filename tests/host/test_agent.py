@@ -386,9 +386,9 @@ with start_agent(Path(sys.argv[1]), "a test") as agent:
 def test_a_child_can_live_in_a_named_network_namespace(tmp_path: Path, needs: Callable[..., None]) -> None:
     needs("root", "unshare", "mount")
     argv = [sys.executable, "-c", NAMED_NAMESPACE, str(tmp_path / "lab"), str(tmp_path / "log")]
-    expected = completed(argv, check=True).stdout.split()
-    assert expected[0] == os.readlink("/proc/self/ns/net")
-    assert expected[1] not in ("", expected[0])
+    found = completed(argv, check=True).stdout.split()
+    assert found[0] == os.readlink("/proc/self/ns/net")
+    assert found[1] not in ("", found[0])
 
 
 # stopping

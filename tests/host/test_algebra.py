@@ -37,5 +37,5 @@ def test_a_command_has_one_thread_and_a_server_the_users_environment(tmp_path: P
     done = completed([sys.executable, "-c", CODE, str(tmp_path)], env=environment, check=True)
     threads, _, server = done.stdout.partition("\n")
     assert (int(threads) == 1) == (own is None or os.cpu_count() == 1)
-    expected = dict(line.partition("=")[::2] for line in server.splitlines())
-    assert expected.get(THREADS) == own
+    found = dict(line.partition("=")[::2] for line in server.splitlines())
+    assert found.get(THREADS) == own

@@ -217,8 +217,8 @@ def test_disks_are_limited_by_blkio_of_version_1(offer: Offer) -> None:
     assert Path(paths["blkio"], "blkio.throttle.read_bps_device").read_text() == "254:0 20000000"
     assert Path(paths["blkio"], "blkio.throttle.write_bps_device").read_text() == "254:0 10000000"
     assert cgroups.read_back(paths) == HELD
-    expected = "254:0 Read 4096\n254:0 Write 512\n8:0 Read 1\nTotal 4609\n"
-    Path(paths["blkio"], "blkio.throttle.io_service_bytes").write_text(expected)
+    found = "254:0 Read 4096\n254:0 Write 512\n8:0 Read 1\nTotal 4609\n"
+    Path(paths["blkio"], "blkio.throttle.io_service_bytes").write_text(found)
     assert [disk_rates.moved_bytes(paths, way) for way in disk_rates.WAYS] == [4097, 512]
 
 

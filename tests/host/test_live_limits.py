@@ -108,10 +108,10 @@ def test_a_disk_rate_is_given_later_and_taken_off(folders: Path, log: Journal, d
     groups = Groups("mark", log)
     order = MakeGroup(name="web", limits=GroupLimits(cpus=1.0), open_to=(READ,), folders=("/srv",))
     paths = groups.make(order)["paths"]
-    expected = groups.set_limits(
+    found = groups.set_limits(
         SetLimits(name="web", limits=GroupLimits(disk_read_bytes_per_s=5_000_000, cpus=0.5))
     )
-    assert expected["found"] == {"cpus": 0.5, READ: 5_000_000}
+    assert found["found"] == {"cpus": 0.5, READ: 5_000_000}
     assert [entry["before"] for entry in open_entries(folders)] == [{"cpus": 1.0, READ: None}]
     groups.set_limits(SetLimits(name="web", limits=GroupLimits(cpus=1.0), lifted=(READ,)))
     assert rates_of(paths) == [disk, "0"]
@@ -147,9 +147,9 @@ def test_a_running_process_is_held_back_from_then_on_and_let_go(agent: Agent, or
     made, _ = agent.prepare([MakeGroup(name="s", limits=GroupLimits(), open_to=OPEN_TO), spin])
     paths = made["paths"]
     assert cgroups.throttled_s(paths) == 0.0
-    [expected] = agent.prepare([SetLimits(name="s", limits=GroupLimits(cpus=0.2, pids=50))])
-    assert expected["found"] == {"cpus": 0.2, "pids": 50}
-    assert cgroups.read_back(paths) == expected["found"]
+    [found] = agent.prepare([SetLimits(name="s", limits=GroupLimits(cpus=0.2, pids=50))])
+    assert found["found"] == {"cpus": 0.2, "pids": 50}
+    assert cgroups.read_back(paths) == found["found"]
     wait_until(lambda: (cgroups.throttled_s(paths) or 0.0) > 0.2)
     [back] = agent.prepare([SetLimits(name="s", limits=GroupLimits(), lifted=("cpus", "pids"))])
     assert back["found"] == {}

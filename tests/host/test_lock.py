@@ -36,22 +36,22 @@ def holder(tmp_path: Path):
 
 
 def test_a_second_one_is_told_who_holds_it(holder: subprocess.Popen[str], tmp_path: Path) -> None:
-    expected: list[str] = []
+    found: list[str] = []
     with (
         pytest.raises(SvloadError, match="the other study") as caught,
-        machine_lock("mine", 0.3, expected.append, path=tmp_path / "lock"),
+        machine_lock("mine", 0.3, found.append, path=tmp_path / "lock"),
     ):
         pytest.fail("two hold it")
     assert caught.value.problems[0].code == "machine-busy"
-    (one,) = expected
+    (one,) = found
     assert re.fullmatch(rf"the other study, pid {holder.pid}, since \d\d:\d\d", one)
 
 
 def test_not_waiting_says_nothing(holder: subprocess.Popen[str], tmp_path: Path) -> None:
-    expected: list[str] = []
-    with pytest.raises(SvloadError), machine_lock("mine", 0.0, expected.append, path=tmp_path / "lock"):
+    found: list[str] = []
+    with pytest.raises(SvloadError), machine_lock("mine", 0.0, found.append, path=tmp_path / "lock"):
         pytest.fail("two hold it")
-    assert expected == []
+    assert found == []
 
 
 def test_a_killed_holder_lets_go(holder: subprocess.Popen[str], tmp_path: Path) -> None:
@@ -74,18 +74,18 @@ def test_it_is_open_to_all_users_and_passes_to_no_child(tmp_path: Path) -> None:
 
 
 def test_who_is_stopped_while_waiting_waits_no_longer(tmp_path: Path) -> None:
-    path, expected = tmp_path / "lock", []
+    path, found = tmp_path / "lock", []
     with (
         machine_lock("first", 0.0, path=path),
         pytest.raises(SvloadError) as caught,
-        machine_lock("second", None, expected.append, path=path, should_stop=lambda: bool(expected)),
+        machine_lock("second", None, found.append, path=path, should_stop=lambda: bool(found)),
     ):
         raise AssertionError("the lock was taken twice")
     assert caught.value.exit_code == 130
 
 
 def test_who_waits_is_told_the_place_and_until_when(tmp_path: Path) -> None:
-    path, expected = tmp_path / "lock", []
+    path, found = tmp_path / "lock", []
     second = None
     with machine_lock("first", 0.0, path=path, lasts_s=420):
         assert re.search(r"since \d\d:\d\d, until about \d\d:\d\d", path.read_text())
@@ -93,9 +93,9 @@ def test_who_waits_is_told_the_place_and_until_when(tmp_path: Path) -> None:
             [sys.executable, "-c", HOLDER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
         wait_until(lambda: f" {second.pid} " in Path("/proc/locks").read_text())
-        with pytest.raises(SvloadError), machine_lock("third", 1.5, expected.append, path=path):
+        with pytest.raises(SvloadError), machine_lock("third", 1.5, found.append, path=path):
             pytest.fail("two hold it")
-    assert any("1 waits before this one" in one for one in expected), expected
+    assert any("1 waits before this one" in one for one in found), found
     assert second.stdout.readline() == b"held\n", "the one that waits has it, the one that gave up has not"
     with pytest.raises(SvloadError, match="the other study"), machine_lock("fourth", 0.0, path=path):
         pytest.fail("two hold it")

@@ -157,11 +157,11 @@ def test_only_its_own_plain_file_is_the_machines_lock(tmp_path: Path) -> None:
 
 
 def test_who_holds_the_lock_is_told_as_text(tmp_path: Path) -> None:
-    expected: list[str] = []
+    found: list[str] = []
     path = tmp_path / "lock"
     with machine_lock("\x1b]0;owned\x07" + "x" * 5000 + "\u202e", path=path):
-        with pytest.raises(SvloadError) as caught, machine_lock("me", 0.2, expected.append, path=path):
+        with pytest.raises(SvloadError) as caught, machine_lock("me", 0.2, found.append, path=path):
             pass
-        assert "\x1b" not in expected[0]
-        assert len(expected[0]) <= 200
+        assert "\x1b" not in found[0]
+        assert len(found[0]) <= 200
         assert len(str(caught.value)) < 400

@@ -66,9 +66,9 @@ def test_what_is_asked_no_more_gets_its_old_value_again(proc: Path, log: Journal
 
 
 def test_a_setting_of_the_machine_needs_the_users_word(proc: Path, log: Journal) -> None:
-    expected = ask(Settings(log, None), host=False, machine="2000")[MACHINE]
-    assert (expected["found"], expected["layer"]) == ("1000", "machine")
-    assert "--host-settings" in expected["why"]
+    found = ask(Settings(log, None), host=False, machine="2000")[MACHINE]
+    assert (found["found"], found["layer"]) == ("1000", "machine")
+    assert "--host-settings" in found["why"]
     assert (proc / MACHINE).read_text() == "1000\n"
     assert ask(Settings(log, None), host=False, machine="1000")[MACHINE]["why"] == "", "as it is already"
 
@@ -83,16 +83,16 @@ def test_kernel_refusal(proc: Path, log: Journal, tmp_path: Path, monkeypatch: p
 
     monkeypatch.setattr(Path, "write_text", refuse)
     held = Settings(log, None)
-    expected = ask(held, network="-1", none="1", machine="9999")
-    assert (expected[NETWORK]["found"], expected[NETWORK]["why"]) == (
+    found = ask(held, network="-1", none="1", machine="9999")
+    assert (found[NETWORK]["found"], found[NETWORK]["why"]) == (
         "60",
         "the kernel refused it (Invalid argument)",
     )
-    assert (expected["net.core.no_such"]["found"], expected["net.core.no_such"]["why"]) == (
+    assert (found["net.core.no_such"]["found"], found["net.core.no_such"]["why"]) == (
         None,
         "this kernel has no such setting",
     )
-    assert (expected[MACHINE]["found"], expected[MACHINE]["why"]) == ("4096", "the kernel took another value")
+    assert (found[MACHINE]["found"], found[MACHINE]["why"]) == ("4096", "the kernel took another value")
     held.release()
     assert (proc / MACHINE).read_text() == "1000"
     assert not [one for one in journal.read_entries(tmp_path / "lab") if not one["done"]]
@@ -161,12 +161,12 @@ def test_a_labs_network_has_its_own_settings(tmp_path: Path, needs: Callable[...
     with start_agent(tmp_path / "lab", "a test", own_network=True) as agent:
         assert agent.own_network
         order = HoldSysctls(values={"net.core.somaxconn": "77", "net.core.netdev_max_backlog": "1234"})
-        expected = {one["name"]: one for one in agent.prepare([order])[0]["settings"]}
-        assert (expected["net.core.somaxconn"]["found"], expected["net.core.somaxconn"]["layer"]) == (
+        found = {one["name"]: one for one in agent.prepare([order])[0]["settings"]}
+        assert (found["net.core.somaxconn"]["found"], found["net.core.somaxconn"]["layer"]) == (
             "77",
             "network",
         )
-        backlog = expected["net.core.netdev_max_backlog"]
+        backlog = found["net.core.netdev_max_backlog"]
         assert backlog["layer"] == "machine"
         assert "--host-settings" in backlog["why"]
         assert backlog["found"] not in (None, "1234")

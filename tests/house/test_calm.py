@@ -40,8 +40,8 @@ def test_a_quiet_machine_has_no_excuse() -> None:
 @pytest.mark.parametrize("name", BUSY)
 def test_each_disturbance_is_named(name: str) -> None:
     planted, reply = BUSY[name]
-    (expected,) = disturbances(replace(QUIET, **planted))
-    assert reply in expected
+    (found,) = disturbances(replace(QUIET, **planted))
+    assert reply in found
 
 
 CODE = """

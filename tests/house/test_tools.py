@@ -40,10 +40,10 @@ def test_preflight_names_what_is_missing_in_a_line_each(tmp_path: Path) -> None:
     done = run(str(ROOT / "tools" / "preflight.sh"), environment={"PATH": str(tmp_path)})
     assert done.returncode == 2
     assert done.stdout == ""
-    expected = done.stderr.splitlines()
+    result = done.stderr.splitlines()
     wanted = ("Python 3.11", "Rust", "C compiler", "make")
-    assert len(expected) == len(wanted)
-    for line, what in zip(expected, wanted, strict=True):
+    assert len(result) == len(wanted)
+    for line, what in zip(result, wanted, strict=True):
         assert what in line
         assert ": " in line, "says what to do"
 

@@ -41,14 +41,14 @@ def run_loaded(
 ) -> subprocess.CompletedProcess[str]:
     """`svload ARGUMENTS` to its end, without input, what it says captured. Raises
     subprocess.TimeoutExpired; the command is killed then."""
-    with _pipe() as (out, out_end), _pipe() as (err, err_end), _pipe() as (expected, told_end):
+    with _pipe() as (out, out_end), _pipe() as (err, err_end), _pipe() as (found, told_end):
         with open(os.devnull, "rb") as nothing, _folder(cwd) as here:
             text = {"arguments": ["svload", *arguments], "environment": dict(env)}
             passed = [nothing.fileno(), out_end, err_end, here, told_end]
             socket.send_fds(door(), [json.dumps(text).encode()], passed)
         for end in (out_end, err_end, told_end):
             os.close(end)
-        stdout, stderr, status = _read_all((out, err, expected), time.monotonic() + bound_s)
+        stdout, stderr, status = _read_all((out, err, found), time.monotonic() + bound_s)
     pid, _, code = status.partition(b"\n")
     if not code:
         if pid:

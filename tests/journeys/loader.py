@@ -54,21 +54,21 @@ def main(door: socket.socket) -> NoReturn:
 def _stand_by(words: dict[str, Any], descriptors: list[int]) -> NoReturn:
     """Fork the command, and tell its pid and how it ended as its parent sees it."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    *taken, expected = descriptors
+    *taken, found = descriptors
     pid = os.fork()
     if pid == 0:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        os.close(expected)
+        os.close(found)
         take_over(words, taken)
         if killer.AT in os.environ:
             killer.install()
         os._exit(carry_out())
     for descriptor in taken:
         os.close(descriptor)
-    os.write(expected, b"%d\n" % pid)
+    os.write(found, b"%d\n" % pid)
     _, status = os.waitpid(pid, 0)
     with suppress(BrokenPipeError):  # who asked has given up waiting
-        os.write(expected, b"%d\n" % os.waitstatus_to_exitcode(status))
+        os.write(found, b"%d\n" % os.waitstatus_to_exitcode(status))
     os._exit(0)
 
 

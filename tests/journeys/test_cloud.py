@@ -96,8 +96,8 @@ def cloud(tmp_path: Path, java: None) -> Iterator[str]:
     ) as process:
         try:
             assert process.stdout is not None
-            expected = next(line for line in process.stdout if line.startswith("The cloud serves."))
-            yield expected.split()[4]
+            found = next(line for line in process.stdout if line.startswith("The cloud serves."))
+            yield found.split()[4]
         finally:
             process.send_signal(signal.SIGINT)
             assert process.wait(HANG_S) is not None
@@ -156,15 +156,13 @@ class Person:
 
 def digest(state: dict[str, Any]) -> str:
     """The digest of a state, as the protocol's page defines it."""
-    expected = [state["session"], state["order"], state["manager"], state["control"], state["invite"]]
-    expected += [part for name, _ in sorted(state["members"]) for part in ("member", name)]
-    expected += [part for name in sorted(state["invited"]) for part in ("invited", name)]
-    expected += [part for pair in sorted(state["workspace"].items()) for part in ("key", *pair)]
-    expected += [
-        part for chat in state["chats"] for part in ("chat", chat["order"], chat["user"], chat["text"])
-    ]
-    expected += [part for pair in sorted(state["numbers"]) for part in ("number", *pair)]
-    texts = [str(part).encode() for part in expected]
+    found = [state["session"], state["order"], state["manager"], state["control"], state["invite"]]
+    found += [part for name, _ in sorted(state["members"]) for part in ("member", name)]
+    found += [part for name in sorted(state["invited"]) for part in ("invited", name)]
+    found += [part for pair in sorted(state["workspace"].items()) for part in ("key", *pair)]
+    found += [part for chat in state["chats"] for part in ("chat", chat["order"], chat["user"], chat["text"])]
+    found += [part for pair in sorted(state["numbers"]) for part in ("number", *pair)]
+    texts = [str(part).encode() for part in found]
     return hashlib.sha256(b"".join(b"%d:%b," % (len(text), text) for text in texts)).hexdigest()
 
 

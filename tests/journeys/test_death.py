@@ -60,11 +60,11 @@ def labs_of(run: Path) -> dict[str, dict[str, Any]]:
 def test_a_death_is_found(world: World, needs: Callable[..., None], does: str, cause: str) -> None:
     needs("root")
     study = write_study(world.root / "mortal", does, memory="64 MiB", on_death="finding")
-    expected = world.run(study, "--trust")
+    found = world.run(study, "--trust")
     run = only_run(world)
     assert len(labs_of(run)) == 4
     assert not list(run.glob("attempts/*")), "no failure of the lab"
-    by_case = {case["levels"]["does"]: case["case"] for case in expected["cases"]}
+    by_case = {case["levels"]["does"]: case["case"] for case in found["cases"]}
     for name, lab in labs_of(run).items():
         if name.startswith(by_case["lives"]):
             assert lab["deaths"] == []
@@ -73,12 +73,12 @@ def test_a_death_is_found(world: World, needs: Callable[..., None], does: str, c
         assert (death["service"], death["cause"]) == ("api", cause)
         assert death["offset_s"] >= 0
         assert death["limits"] == {"api.memory_bytes": 64 << 20}
-    results = {trial["trial"]: trial for trial in expected["trials"]}
+    results = {trial["trial"]: trial for trial in found["trials"]}
     for name, result in results.items():
         fell = name.startswith(by_case[does])
         assert not fell or result["verdict"]["server"] == "OVERLOADED", result["verdict"]["reasons"]
         assert fell or result["metrics"]["users.success_rate"]["value"] == 1.0, "up again"
-    [sentence] = [one["sentence"] for one in expected["findings"] if one["kind"] == "death"]
+    [sentence] = [one["sentence"] for one in found["findings"] if one["kind"] == "death"]
     assert sentence.startswith(f"In 2 of 2 trials of {by_case[does]} a limited server ended.")
     assert ("lack of memory" in sentence) == (cause == "oom_kill")
 

@@ -60,8 +60,8 @@ def test_the_demo_ends_with_a_table_and_its_files(demo: Demo) -> None:
         assert any(line.split()[:1] == [case] for line in demo.ended.stdout.splitlines()), demo.ended.stdout
     for name in ("findings.json", "report.html", "report.xlsx", "junit.xml"):
         assert (demo.run / "derived" / name).stat().st_size > 0
-        expected = [line for line in demo.ended.stdout.splitlines() if f"{demo.run.name}/derived/" in line]
-        assert any(name in line for line in expected), demo.ended.stdout
+        found = [line for line in demo.ended.stdout.splitlines() if f"{demo.run.name}/derived/" in line]
+        assert any(name in line for line in found), demo.ended.stdout
     assert (demo.world.runs / "latest").resolve() == demo.run.resolve()
     assert demo.world.labs() == []
     assert demo.world.silent() == []
@@ -77,12 +77,12 @@ def test_progress_goes_to_stderr_alone(demo: Demo) -> None:
 
 def test_progress_tells_what_generators_and_servers_are_busy_with(demo: Demo) -> None:
     journals = sorted(demo.run.glob("trials/*/events.jsonl"))
-    expected = [
+    found = [
         event.data for path in journals for event in read_events(path).events if event.kind == "progress"
     ]
-    assert expected
-    assert all(one["generator_cpu_s"] > 0 for one in expected)
-    assert {service for one in expected for service in one["service_cores"]} == {"backend", "cache"}
+    assert found
+    assert all(one["generator_cpu_s"] > 0 for one in found)
+    assert {service for one in found for service in one["service_cores"]} == {"backend", "cache"}
 
 
 def test_servers_counters_agree_with_the_factors(demo: Demo) -> None:
@@ -95,11 +95,11 @@ def test_why_says_every_check(demo: Demo) -> None:
     text = demo.svload("why", "TC11.r1")
     assert "TC11.r1" in text.stdout
     assert re.search(r"✓ \d+ more checks found nothing", text.stdout)
-    expected = demo.json("why", "TC11.r1")
-    assert {check["check"] for check in expected["verdict"]["checks"]} == {
+    found = demo.json("why", "TC11.r1")
+    assert {check["check"] for check in found["verdict"]["checks"]} == {
         check.name for check in all_checks() if check.of != "imported"
     }
-    unmeasured = [check["check"] for check in expected["verdict"]["checks"] if not check["measured"]]
+    unmeasured = [check["check"] for check in found["verdict"]["checks"] if not check["measured"]]
     assert unmeasured == []
     unknown = demo.world.svload("why", "TC7.r9", "--out", str(demo.world.runs))
     assert (unknown.returncode, unknown.stdout) == (2, "")
@@ -130,9 +130,9 @@ def test_a_pack_is_read_like_the_run(demo: Demo, tmp_path: Path) -> None:
     sql = "select sum(ok) as ok from trials"
     asked = elsewhere.json("query", str(packed), sql)
     assert asked == demo.json("query", "latest", sql)
-    expected = elsewhere.json("report", str(packed))
-    assert expected["findings"]["cases"] == findings(demo.run)["cases"]
-    made = Path(expected["files"]["report.html"])
+    found = elsewhere.json("report", str(packed))
+    assert found["findings"]["cases"] == findings(demo.run)["cases"]
+    made = Path(found["files"]["report.html"])
     assert made.is_file()
     assert made.is_relative_to(elsewhere.env["SVLOAD_CACHE"]), "a pack is unpacked into svload's own cache"
 
@@ -148,15 +148,15 @@ def test_a_report_made_anew_says_the_same(demo: Demo) -> None:
 def test_two_runs_are_compared_and_json_is_all_of_stdout(demo: Demo) -> None:
     args = ("--only", "TC2,TC9", "--replicates", "1", "--out", str(demo.world.runs))
     ended = demo.world.svload("demo", *args, "--json")
-    expected = json.loads(ended.stdout)
-    assert ended.returncode == expected["exit_code"]
-    assert (expected["sealed"], expected["planned"], expected["complete"]) == (2, 2, True)
-    assert Path(expected["files"]["report.html"]).is_file()
-    rows = demo.json("compare", demo.run.name, Path(expected["run"]).name)
+    found = json.loads(ended.stdout)
+    assert ended.returncode == found["exit_code"]
+    assert (found["sealed"], found["planned"], found["complete"]) == (2, 2, True)
+    assert Path(found["files"]["report.html"]).is_file()
+    rows = demo.json("compare", demo.run.name, Path(found["run"]).name)
     assert {row["case"] for row in rows} == {"TC2", "TC9"}
     for row in rows:
         assert "not interleaved" in row["note"] if row["ratio"] is not None else row["note"], row
-    assert "TC9" in demo.svload("compare", demo.run.name, Path(expected["run"]).name).stdout
+    assert "TC9" in demo.svload("compare", demo.run.name, Path(found["run"]).name).stdout
 
 
 @pytest.mark.parametrize("strict", [False, pytest.param(True, marks=pytest.mark.timing)])

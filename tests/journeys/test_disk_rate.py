@@ -54,9 +54,9 @@ def run(
 def used_ratio(trial: dict[str, Any], whose: str) -> float:
     """How much of its 20 MB/s of reads it used."""
     sentence = checks_of(trial)["limits-acted"]["sentence"]
-    expected = re.search(rf"{whose} used ([\d.]+) % of its 20 MB/s of disk reads", sentence)
-    assert expected is not None, sentence
-    return float(expected[1]) / 100
+    found = re.search(rf"{whose} used ([\d.]+) % of its 20 MB/s of disk reads", sentence)
+    assert found is not None, sentence
+    return float(found[1]) / 100
 
 
 BOTH = pytest.mark.parametrize(

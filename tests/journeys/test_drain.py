@@ -53,11 +53,11 @@ def test_what_timed_out_is_waited_for(world: World, cpu_s: float, waits: bool) -
     for name in run.sealed_trials():
         (people,) = read_trial(run.trial(name).path).summary.groups
         assert ("timeout_first_byte" in people.errors) is waits
-        expected = read_events(run.trial(name).events).events
+        found = read_events(run.trial(name).events).events
         phases = {
-            one.data["name"]: one.data.get("seconds", 0.0) for one in expected if one.kind == "trial-phase"
+            one.data["name"]: one.data.get("seconds", 0.0) for one in found if one.kind == "trial-phase"
         }
         assert ("drain" in phases) is waits
-        notices = [one.data["text"] for one in expected if one.kind == "notice"]
+        notices = [one.data["text"] for one in found if one.kind == "notice"]
         # How long they work on, and so whether it is worth a notice, is the machine's doing.
         assert waits or not any("the servers worked on for" in text for text in notices), notices

@@ -21,5 +21,5 @@ def test_a_report_has_its_code(world: World, faults: dict[str, str], code: int, 
     run = make_run(world.runs, cases=2, faults=faults)
     ended = world.svload("report", str(run.path), "--json")
     assert ended.returncode == code, ended.stderr
-    expected = json.loads(ended.stdout)
-    assert {threshold["outcome"] for threshold in expected["findings"]["thresholds"]} == outcomes
+    found = json.loads(ended.stdout)
+    assert {threshold["outcome"] for threshold in found["findings"]["thresholds"]} == outcomes

@@ -52,9 +52,9 @@ def order(run: Path) -> list[tuple[str, str]]:
 def test_a_trial_whose_server_died_is_tried_once_more_at_the_end_of_its_block(world: World) -> None:
     study = mortal(world, deaths=1)
     found = world.run(study, "--trust")
-    expected = order(only_run(world))
-    (_, failed), (_, next_one), (_, again) = expected[:3]
-    assert [kind for kind, _ in expected] == ["trial-failed", *["trial-sealed"] * 4]
+    result = order(only_run(world))
+    (_, failed), (_, next_one), (_, again) = result[:3]
+    assert [kind for kind, _ in result] == ["trial-failed", *["trial-sealed"] * 4]
     assert failed == again != next_one, "the block's other trial comes first"
     (attempt,) = found["attempts"]
     assert attempt["attempt"] == f"{failed}.a1"

@@ -83,11 +83,11 @@ def test_one_of_two_servers_restarts_and_a_lone_one_fails(world: World, second_s
         ],
     }
     study = write_study(world, faults, "${servers}", **more)
-    expected = world.run(study, "--trust")
+    found = world.run(study, "--trust")
     run = only_run(world)
     assert not (run / "attempts").exists() or not list((run / "attempts").iterdir()), "no failure of the lab"
-    case = {one["levels"]["servers"]: one["case"] for one in expected["cases"]}
-    trials = {one["case"]: one for one in expected["trials"]}
+    case = {one["levels"]["servers"]: one["case"] for one in found["cases"]}
+    trials = {one["case"]: one for one in found["trials"]}
     for servers in ("1", "2"):
         one = trials[case[servers]]
         stop, start = lab_of(run, one["trial"])["faults"]
@@ -105,7 +105,7 @@ def test_one_of_two_servers_restarts_and_a_lone_one_fails(world: World, second_s
         assert both["users.fault_error_rate"]["value"] < 0.05
         assert 1.9 <= alone["users.recovery"]["value"] < 4
         assert alone["users.fault_errors"]["value"] == pytest.approx(200, abs=60)
-    text = [one["sentence"] for one in expected["findings"] if one["kind"] == "fault"]
+    text = [one["sentence"] for one in found["findings"] if one["kind"] == "fault"]
     assert len(text) == 2
     assert all("web[1] was stopped at" in one and "web[1] was started again at" in one for one in text)
     page = (run / "derived" / "report.html").read_text()

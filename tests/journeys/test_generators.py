@@ -32,7 +32,7 @@ def test_each_generator_is_kept_apart_and_all_are_the_group(world: World, record
     folder = world.root / "ten"
     folder.mkdir()
     (folder / "study.yaml").write_text(json.dumps(study(record)))
-    expected = world.run(folder)
+    found = world.run(folder)
     run = only_run(world)
     for trial in sorted((run / "trials").iterdir()):
         summary = TrialSummary.read(trial / "summary.json")
@@ -47,7 +47,7 @@ def test_each_generator_is_kept_apart_and_all_are_the_group(world: World, record
         assert all(part.connections_opened == 4 for part in summary.parts), "four of the forty users each"
         assert all(0 < part.response_p50_ns <= part.response_p99_ns for part in summary.parts)
         assert sum(part.responses for part in summary.parts) <= users.ok
-    [case] = expected["cases"]
+    [case] = found["cases"]
     assert [one["generator"] for one in case["generators"]] == list(range(10))
     page = (run / "derived" / "report.html").read_text()
     assert "By generator" in page

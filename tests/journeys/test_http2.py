@@ -53,8 +53,8 @@ def summaries(run: Path) -> dict[str, dict[str, Any]]:
 def test_load_over_http2(world: World, port: int) -> None:
     url = f"http://127.0.0.1:{port}/file"
     args = ("--http2", "--streams", "4", "--vus", "16", "--iterations", "800", "--json")
-    expected = json.loads(world.svload("load", url, *args, "--out", str(world.runs)).stdout)
-    assert (expected["ok"], expected["failed"]) == (800, 0)
+    found = json.loads(world.svload("load", url, *args, "--out", str(world.runs)).stdout)
+    assert (found["ok"], found["failed"]) == (800, 0)
     (group,) = summaries(only_run(world)).values()
     assert (group["http2"]["connections"], group["http2"]["requests"]) == (4, 800)
     assert group["body_bytes"] == 800 * 1024

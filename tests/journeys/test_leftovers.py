@@ -31,8 +31,8 @@ def blocked(world: World) -> Path:
     for made in (world.root / "state", folder.parent, folder):
         made.chmod(0o700)
     owner = {"format": 1, "owner": "gone"}
-    expected = {**owner, "controller_pid": 1, "started_wall": 1.0, "made_folder": True}
-    (folder / "owner.json").write_text(json.dumps(expected))
+    result = {**owner, "controller_pid": 1, "started_wall": 1.0, "made_folder": True}
+    (folder / "owner.json").write_text(json.dumps(result))
     found = world.root / "blocked"
     found.mkdir()
     journal = Journal(folder)

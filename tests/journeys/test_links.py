@@ -51,9 +51,9 @@ def _able(needs: Callable[..., None]) -> None:
 
 def used_percent(sentence: str) -> float:
     """How much of its link the site used."""
-    expected = re.search(r"site used ([\d.]+) % of its", sentence)
-    assert expected is not None, sentence
-    return float(expected[1])
+    found = re.search(r"site used ([\d.]+) % of its", sentence)
+    assert found is not None, sentence
+    return float(found[1])
 
 
 @pytest.mark.smoke

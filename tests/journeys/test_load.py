@@ -115,8 +115,8 @@ def test_a_failed_level_shows_on_every_surface(world: World, slow_url: str) -> N
     assert ended.returncode == 1, ended.stderr
     assert "✗ response.p50 < 0.5ms at 2 users failed" in " ".join(ended.stdout.split())
     run = only_run(world)
-    expected = world.svload("report", str(run))
-    assert expected.returncode == 1, expected.stderr
+    found = world.svload("report", str(run))
+    assert found.returncode == 1, found.stderr
     derived = run / "derived"
     (case,) = (
         one

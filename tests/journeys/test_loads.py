@@ -47,9 +47,9 @@ def laws(found: dict[str, Any], kind: Kind) -> Laws:
                 uses={use["name"]: use["used"] for use in trial["uses"]},
             )
         )
-    expected = laws_of(runs, list(capacity.values()), kind)
-    assert expected is not None
-    return expected
+    result = laws_of(runs, list(capacity.values()), kind)
+    assert result is not None
+    return result
 
 
 @pytest.mark.timing("engine")
@@ -62,11 +62,11 @@ traffic: {load: {executor: constant-vus, vus: "${users}", think_time: {exponenti
 measure: {duration: 2s, replicates: 3}
 """,
     )
-    expected = laws(found, "users")
-    assert expected.limit.value == pytest.approx(N_STAR, rel=0.15)
-    assert expected.ground.bottleneck.resource.name == "workers of server"
-    assert expected.ground.bottleneck.demand_s == pytest.approx(SERVICE_S, rel=0.1)
-    assert expected.bounds.top_rps == pytest.approx(FULL_RPS, rel=0.1)
+    result = laws(found, "users")
+    assert result.limit.value == pytest.approx(N_STAR, rel=0.15)
+    assert result.ground.bottleneck.resource.name == "workers of server"
+    assert result.ground.bottleneck.demand_s == pytest.approx(SERVICE_S, rel=0.1)
+    assert result.bounds.top_rps == pytest.approx(FULL_RPS, rel=0.1)
     states = {case["levels"]["users"]: case["server"] for case in found["cases"]}
     assert states["30"] == "SATURATED"
     assert states["2"] != "SATURATED"

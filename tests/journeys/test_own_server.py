@@ -135,9 +135,9 @@ def test_a_study_that_init_wrote_runs_from_any_folder_without_trust(world: World
     elsewhere.mkdir()
     for where, study in ((world.root, "studies/s1"), (elsewhere, "../studies/s1")):
         ended = world.svload("run", study, *QUICK, "--out", str(world.runs), "--json", cwd=where)
-        expected = json.loads(ended.stdout)
-        assert expected["complete"], ended.stderr[-1500:]
-        metrics = expected["findings"]["trials"][0]["metrics"]
+        found = json.loads(ended.stdout)
+        assert found["complete"], ended.stderr[-1500:]
+        metrics = found["findings"]["trials"][0]["metrics"]
         assert metrics["users.success_rate"]["value"] == 1.0
     assert world.silent() == []
 
@@ -235,6 +235,6 @@ def test_a_redirect_to_localhost_is_followed_as_one_to_its_address(world: World)
     with serving(Elsewhere) as port:
         url = f"http://127.0.0.1:{port}/"
         ended = world.svload("load", url, "-c", "2", "-n", "10", "--follow-redirects", "3", "--json")
-    expected = json.loads(ended.stdout)
-    assert expected["errors"] == {}
-    assert (expected["ok"], expected["failed"]) == (10, 0)
+    found = json.loads(ended.stdout)
+    assert found["errors"] == {}
+    assert (found["ok"], found["failed"]) == (10, 0)

@@ -29,13 +29,13 @@ def run(world: World, study: str, *more: str) -> dict[str, Any]:
     """What the run of a study told; one replicate of a second."""
     args = ("--trust", "--replicates", "1", "--duration", "0.5s", "--out", str(world.runs), "--json")
     ended = world.svload("run", str(STUDIES / study), *args, *more)
-    expected: dict[str, Any] = json.loads(ended.stdout)
-    assert expected["complete"], ended.stderr[-3000:]
-    for trial in expected["findings"]["trials"]:
+    found: dict[str, Any] = json.loads(ended.stdout)
+    assert found["complete"], ended.stderr[-3000:]
+    for trial in found["findings"]["trials"]:
         grades = {check["check"]: check for check in trial["verdict"]["checks"]}
         assert grades["accounting"]["grade"] == "VALID", (trial["trial"], grades["accounting"])
     assert world.silent() == []
-    return expected
+    return found
 
 
 def install(world: World, study: str) -> None:
@@ -123,11 +123,11 @@ def test_a_link_holds_downloads_in_order(world: World, needs: Callable[..., None
     if why := fabric.lacking(latency=False):
         pytest.skip(why)
     install(world, "004-swift-locust/script.yaml")
-    expected = run(
+    found = run(
         world, "004-swift-locust/script.yaml", "--profile", "demo", "--only", "scenario-1", "--duration", "1s"
     )
     assert failed(world, "users") == {"scenario-1": 0}
-    [trial] = expected["findings"]["trials"]
+    [trial] = found["findings"]["trials"]
     [sent] = queried(world, "sent")
     assert 1 <= sent["objects"] <= 10
     if strict:

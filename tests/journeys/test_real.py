@@ -48,12 +48,12 @@ def study(world: World, tmp_path: Path) -> str:
 def test_the_study_on_swift_and_varnish(world: World, study: str) -> None:
     args = ("--profile", "tiny", "--only", ",".join(CASES), "--out", str(world.runs), "--json")
     ended = world.svload("run", study, *args)
-    expected = json.loads(ended.stdout)
-    assert (expected["sealed"], expected["complete"]) == (3, True), ended.stderr[-2000:]
-    for trial in expected["findings"]["trials"]:
+    found = json.loads(ended.stdout)
+    assert (found["sealed"], found["complete"]) == (3, True), ended.stderr[-2000:]
+    for trial in found["findings"]["trials"]:
         assert_valid(trial, "accounting", "manipulation", "reconciliation")
         assert trial["metrics"]["probe.success_rate"]["value"] == 1.0
-    run = Path(expected["run"])
+    run = Path(found["run"])
     _look_at_the_rows(world, run)
     _look_at_the_counters(run)
     world.succeed("verify", str(run))
@@ -124,9 +124,9 @@ def test_a_real_nginx_from_few_users_to_many(world: World, needs: Callable[..., 
 def test_a_gate_on_two_builds_stops_the_slower_one(world: World) -> None:
     example = str(ROOT / "examples" / "two-builds")
     ended = world.svload("run", example, "--trust", "--duration", "2s", "--out", str(world.runs), "--json")
-    expected = json.loads(ended.stdout)
-    assert expected["complete"], ended.stderr[-1500:]
-    claim = expected["findings"]["claims"][0]
+    found = json.loads(ended.stdout)
+    assert found["complete"], ended.stderr[-1500:]
+    claim = found["findings"]["claims"][0]
     assert claim["gate"]["outcome"] == "fail", claim["sentence"]
     assert claim["ratio"]["low"] > 1.05
     assert ended.returncode == 1

@@ -171,14 +171,14 @@ def keystone_of_the_docs() -> str:
     """The study that docs/study-file.md shows, faster, its requests kept as rows, at the fake server."""
     page = (Path(__file__).parents[2] / "docs/study-file.md").read_text()
     text = page.partition("```yaml file=keystone/study.yaml\n")[2].partition("\n```")[0]
-    for expected, here in (
+    for found, here in (
         ("127.0.0.1:5000", "127.0.0.1:PORT"),
         ("127.0.0.1:8080", "127.0.0.1:PORT"),
         ("think_time: 1s,", "think_time: 20ms, record: rows,"),
         ("measure: {duration: 60s}", "measure: {duration: 2s, replicates: 1}"),
     ):
-        assert expected in text, expected
-        text = text.replace(expected, here)
+        assert found in text, found
+        text = text.replace(found, here)
     return text
 
 

@@ -57,7 +57,7 @@ def test_kernel_settings_stay_in_the_labs_network(world: World, needs: Callable[
         "tuning": "${tuning}",
         "factors": {"tuning": ["short", "long"]},
     }
-    labs, expected = run_study(world, study)
+    labs, result = run_study(world, study)
     assert len(labs) == 4
     for lab in labs:
         asked = {"short": "50", "long": "500"}[lab["levels"]["tuning"]]
@@ -70,6 +70,6 @@ def test_kernel_settings_stay_in_the_labs_network(world: World, needs: Callable[
         assert found(lab["services"][0]["settings"])["backlog"] == asked, (
             "it acts: the accept queue is as long"
         )
-    assert "net.core.netdev_max_backlog: asked 1234, in force" in expected
-    assert "--host-settings" in expected
+    assert "net.core.netdev_max_backlog: asked 1234, in force" in result
+    assert "--host-settings" in result
     assert Path("/proc/sys/net/core/somaxconn").read_text() == before

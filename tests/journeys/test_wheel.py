@@ -102,11 +102,11 @@ def test_wheel_is_whole(installed: Installed) -> None:
 def test_the_wheel_runs_every_case_of_the_demo(installed: Installed) -> None:
     """That none of its trials is refused on an idle machine, `make bench` holds."""
     done = installed.run("svload", "demo", "--replicates", "1", "--json")
-    expected = json.loads(done.stdout)
-    assert (expected["sealed"], expected["complete"]) == (20, True), done.stderr[-3000:]
-    assert len([case for case in expected["findings"]["cases"] if case["excluded"]]) == 4
+    found = json.loads(done.stdout)
+    assert (found["sealed"], found["complete"]) == (20, True), done.stderr[-3000:]
+    assert len([case for case in found["findings"]["cases"] if case["excluded"]]) == 4
     for name in ("report.html", "report.xlsx"):
-        assert (installed.elsewhere / expected["files"][name]).stat().st_size > 0
+        assert (installed.elsewhere / found["files"][name]).stat().st_size > 0
 
 
 @pytest.fixture
@@ -145,9 +145,9 @@ def test_the_wheel_looks_loads_and_runs_against_a_server(installed: Installed, u
     study.mkdir()
     (study / "study.yaml").write_text(SHORT.replace("URL", url.rstrip("/")))
     ran = installed.run("svload", "run", "short", "--json")
-    expected = json.loads(ran.stdout)
-    assert (expected["sealed"], expected["complete"]) == (2, True), ran.stderr
-    page = (installed.elsewhere / expected["files"]["report.html"]).read_text()
+    found = json.loads(ran.stdout)
+    assert (found["sealed"], found["complete"]) == (2, True), ran.stderr
+    page = (installed.elsewhere / found["files"]["report.html"]).read_text()
     assert "Does the installed svload run a study?" in page
 
 

@@ -53,9 +53,9 @@ def drained(descriptor: int) -> bool:
 
 def killed(world: World, at: int, *args: str) -> list[str]:
     """The writes of a command until it is killed at number `at` (0: to its end)."""
-    expected = world.root / "writes"
-    ended = run_loaded(args, world.env | {killer.AT: str(at), killer.TOLD: str(expected)}, world.root, HANG_S)
-    writes = expected.read_text().splitlines()
+    found = world.root / "writes"
+    ended = run_loaded(args, world.env | {killer.AT: str(at), killer.TOLD: str(found)}, world.root, HANG_S)
+    writes = found.read_text().splitlines()
     reached = 0 < at <= len(writes)  # how many there are differs by some from run to run
     assert (ended.returncode == -signal.SIGKILL) == reached, (ended.stderr[-1500:], writes[-3:])
     return writes

@@ -39,10 +39,10 @@ def client(lab: Lab) -> Iterator[Callable[..., list[str]]]:
 def said(line: BufferedRWPair, command: str) -> str:
     line.write(f"{command}\r\n".encode())
     line.flush()
-    expected = line.readline().decode().strip()
-    if expected.startswith(("OK ", "RESERVED ")):
-        line.read(int(expected.split()[-1]) + 2)
-    return expected
+    found = line.readline().decode().strip()
+    if found.startswith(("OK ", "RESERVED ")):
+        line.read(int(found.split()[-1]) + 2)
+    return found
 
 
 def grown(lab: Lab, before: dict[str, float]) -> dict[str, float]:
@@ -106,9 +106,9 @@ def test_a_job_that_a_worker_still_holds_is_no_reset(lab_of: Any) -> None:
     lab.up()
     with client(lab) as say:
         assert say(PUT, "reserve") == ["INSERTED 1", "RESERVED 1 5"]
-        with pytest.raises(SvloadError, match=r"1 of its jobs are held by workers") as expected:
+        with pytest.raises(SvloadError, match=r"1 of its jobs are held by workers") as found:
             lab.reset(["queue"])
-        assert expected.value.problems[0].code == "reset-failed"
+        assert found.value.problems[0].code == "reset-failed"
     assert lab.reset(["queue"])["queue"]["current-jobs-reserved"] == 0
 
 

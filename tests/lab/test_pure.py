@@ -38,8 +38,8 @@ def test_an_option_without_effect_is_refused() -> None:
         ("lab", "b", "tuning"),
         ("lab", "c", "link"),
     ]
-    expected = [str(mistake.problem(Node(None, "study.yaml:1"))) for mistake in mistakes]
-    assert all("Leave it out" in text for text in expected)
+    found = [str(mistake.problem(Node(None, "study.yaml:1"))) for mistake in mistakes]
+    assert all("Leave it out" in text for text in found)
 
 
 def test_options_are_read_with_their_units() -> None:

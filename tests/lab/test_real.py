@@ -195,9 +195,9 @@ def test_redis_counts_its_load_forgets_on_reset_and_takes_its_options_live(lab_o
 def test_what_redis_refuses_is_told_with_its_own_words(lab_of: Any, needs: Any) -> None:
     needs("redis-server")
     lab = lab_of(spec("store", "redis", tuning={"hz": "many"}))
-    with pytest.raises(SvloadError, match=r"argument couldn't be parsed into an integer") as expected:
+    with pytest.raises(SvloadError, match=r"argument couldn't be parsed into an integer") as found:
         lab.up()
-    assert expected.value.problems[0].code == "service-died"
+    assert found.value.problems[0].code == "service-died"
 
 
 def asked_of(facts: ServiceFacts, statement: str, user: str = "lab", password: str = "lab") -> str:

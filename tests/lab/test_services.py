@@ -84,9 +84,9 @@ def test_a_service_is_told_where_another_listens_and_starts_after_it(lab: Make) 
     )
     facts = up.up()
     app, db = facts["app"].endpoints[0], facts["db"].endpoints[0]
-    expected = told(f"http://127.0.0.1:{app.port}/")
-    assert expected["args"] == [str(app.port), str(db.port), "127.0.0.1"]
-    assert expected["env"]["DB"] == f"http://127.0.0.1:{db.port}"
+    found = told(f"http://127.0.0.1:{app.port}/")
+    assert found["args"] == [str(app.port), str(db.port), "127.0.0.1"]
+    assert found["env"]["DB"] == f"http://127.0.0.1:{db.port}"
 
 
 def test_what_another_does_not_offer_is_told_with_what_it_does(lab: Make) -> None:

@@ -98,14 +98,14 @@ def _make(shared: Path, name: str) -> None:
         findings = searched(findings)
         write_findings(run, findings)
     files = write_all(run, findings)
-    expected = {"run": str(run.path), "files": {kind: str(file) for kind, file in files.items()}}
-    (shared / f"{name}.json").write_text(json.dumps(expected))
+    found = {"run": str(run.path), "files": {kind: str(file) for kind, file in files.items()}}
+    (shared / f"{name}.json").write_text(json.dumps(found))
 
 
 def _read(shared: Path, name: str) -> Reported:
-    expected = json.loads((shared / f"{name}.json").read_text())
-    run = SyntheticRun(Path(expected["run"]))
-    files = {kind: Path(file) for kind, file in expected["files"].items()}
+    found = json.loads((shared / f"{name}.json").read_text())
+    run = SyntheticRun(Path(found["run"]))
+    files = {kind: Path(file) for kind, file in found["files"].items()}
     return Reported(run, Findings.read(run.findings_path), files)
 
 

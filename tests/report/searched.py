@@ -44,8 +44,8 @@ def searched(findings: Findings) -> Findings:
         sentence=f"{THAT} holds up to about {round((low * high) ** 0.5)} users ({low} to {high}).",
     )
     found = evolve(found, gate=gate_of(low, found))
-    expected = (*capacity_finding(found), *findings.findings)
-    return evolve(findings, capacity=found, findings=expected)
+    result = (*capacity_finding(found), *findings.findings)
+    return evolve(findings, capacity=found, findings=result)
 
 
 WITHOUT = CapacityLevel(

@@ -65,9 +65,9 @@ def test_lines_that_are_printed_are_text() -> None:
     stream = PlainStream(below, encoding="utf-8", write_through=True)
     print(f"it says {HOSTILE}\tand\nends", file=stream)
     stream.obeyed.write("\x1b[1m")
-    expected = below.getvalue().decode()
-    assert expected.endswith("\tand\nends\n\x1b[1m")
-    assert not _OBEYED.search(expected[:-4])
+    found = below.getvalue().decode()
+    assert found.endswith("\tand\nends\n\x1b[1m")
+    assert not _OBEYED.search(found[:-4])
 
 
 def test_json_keeps_its_meaning() -> None:
@@ -81,8 +81,8 @@ LIKE_MARKUP = ("[/b]", "[a-z]+", "[bold]", ":smile:", "[link=http://x]y", "\\[x]
 
 
 def test_a_query_shows_its_cells(shown: Shown) -> None:
-    expected = shown(show_rows, ["[b]name", "n"], [[text, 1] for text in LIKE_MARKUP])
-    assert all(text in expected for text in (*LIKE_MARKUP, "[b]name"))
+    found = shown(show_rows, ["[b]name", "n"], [[text, 1] for text in LIKE_MARKUP])
+    assert all(text in found for text in (*LIKE_MARKUP, "[b]name"))
 
 
 def test_a_plan_shows_its_levels(shown: Shown, tmp_path: Path) -> None:
@@ -91,5 +91,5 @@ def test_a_plan_shows_its_levels(shown: Shown, tmp_path: Path) -> None:
         f"name: x\nquestion: 'is [/b] red?'\nlab: {{w: {{at: 'http://127.0.0.1:1'}}}}\nfactors: {{a: [{levels}]}}\n"
         "traffic: {g: {executor: constant-vus, vus: 1, request: GET http://w/}}\nmeasure: {duration: 1s}\n"
     )
-    expected = shown(show_plan, api.plan(str(tmp_path), Choices(out=tmp_path / "runs")))
-    assert all(text in expected for text in (*LIKE_MARKUP, "is [/b] red?"))
+    found = shown(show_plan, api.plan(str(tmp_path), Choices(out=tmp_path / "runs")))
+    assert all(text in found for text in (*LIKE_MARKUP, "is [/b] red?"))

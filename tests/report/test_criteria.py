@@ -217,5 +217,5 @@ def test_a_search_and_what_was_kept_beside_it_are_both_told(plain: Findings) -> 
     search = CapacityResult(over="users", state="found", limit=12.0, low=8, high=16, sentence="12 users.")
     alone = evolve(plain, claims=(), thresholds=(), capacity=search)
     assert exit_line(alone, ExitCode.DONE) == "exit 0: the search found its answer"
-    expected = exit_line(judged(alone, {"TC0": "passed"}), ExitCode.DONE)
-    assert expected == "exit 0: the search found its answer and 1 threshold holds"
+    found = exit_line(judged(alone, {"TC0": "passed"}), ExitCode.DONE)
+    assert found == "exit 0: the search found its answer and 1 threshold holds"

@@ -59,14 +59,14 @@ def test_a_cases_lines_and_what_gave_way_first() -> None:
 @pytest.mark.parametrize("evidence", [CASE, CaseEvidence()])
 def test_why_of_a_case(evidence: CaseEvidence, shown: Shown) -> None:
     case = case_result("TC7", server="SATURATED", trials=("TC7.r1",), evidence=evidence)
-    expected = " ".join(shown(show_why, case).split())
-    assert "TC7: 1 trial, server SATURATED" in expected
-    assert "more: svload why TC7.r1" in expected
+    found = " ".join(shown(show_why, case).split())
+    assert "TC7: 1 trial, server SATURATED" in found
+    assert "more: svload why TC7.r1" in found
     if evidence.limits:
-        assert "reached first: cache: sessions dropped for a full queue" in expected
-        assert "then: the accept queue of cache (8080) was full" in expected
+        assert "reached first: cache: sessions dropped for a full queue" in found
+        assert "then: the accept queue of cache (8080) was full" in found
     else:
-        assert "none of its monitors knows a limit" in expected
+        assert "none of its monitors knows a limit" in found
 
 
 def limit(
@@ -177,5 +177,5 @@ def test_a_machines_disk_is_one_limit_whoever_reads_it() -> None:
     found = at_limit(curve(7.0, 4, 8), {"c4": full, "c8": full})
     assert isinstance(found, AtLimit)
     assert [use.what for use in found.uses] == ["disk read rate of vm"]
-    expected = limiting(full)
-    assert (expected.what, expected.others) == ("the disk read rate of vm was full", ())
+    result = limiting(full)
+    assert (result.what, result.others) == ("the disk read rate of vm was full", ())

@@ -70,12 +70,12 @@ def test_axes_and_captions(drawn: Callable[[str], Path], reported: Reporter) -> 
         assert "n = " in figure.caption
         assert "interval" in figure.caption
         assert figure.caption in (folder / "captions.md").read_text(encoding="utf-8")
-    expected = (
+    found = (
         ElementTree.parse(folder / "response-single.svg")
         .getroot()
         .findtext("{http://www.w3.org/2000/svg}desc")
     )
-    assert expected == next(figure.caption for figure in figures if figure.name == "response")
+    assert found == next(figure.caption for figure in figures if figure.name == "response")
 
 
 def test_every_shape_bears_its_own_look(drawn: Callable[[str], Path]) -> None:

@@ -13,8 +13,8 @@ FOLDED = {"server;main;answer;send_file;sendfile_[k]": 60, "server;main;answer":
 
 
 def stacks(**more: object) -> Stacks:
-    expected = {"service": "files", "rate_hz": 50, "window_s": 10.0, "samples": 100, "folded": FOLDED, **more}
-    return Stacks.model_validate(expected)
+    found = {"service": "files", "rate_hz": 50, "window_s": 10.0, "samples": 100, "folded": FOLDED, **more}
+    return Stacks.model_validate(found)
 
 
 def test_boxes_lie_on_their_callers_as_wide_as_their_share() -> None:
@@ -56,16 +56,16 @@ def test_the_drawing_is_well_formed_names_function_and_share_and_nothing_in_a_na
 
 
 def test_its_words_name_what_ran_and_what_was_under_way() -> None:
-    expected = named(stacks())
-    assert expected.startswith(
+    found = named(stacks())
+    assert found.startswith(
         "Most CPU by itself: sendfile (kernel) 60 %, answer 20 %, <script> 19 %, rare 1 %."
     )
-    assert re.search(r"With what it called: answer 80 %, send_file 60 %", expected)
+    assert re.search(r"With what it called: answer 80 %, send_file 60 %", found)
 
 
 def test_how_it_was_sampled_and_what_that_cost_are_told() -> None:
-    expected = sampled_how(stacks(sampler_cpu_s=0.05, lost=3), "TC1.r1")
-    assert "100 samples of files in TC1.r1 alone, 50 a second of CPU: 2 s of CPU in 10 s" in expected
-    assert "perf itself took 50 ms of CPU" in expected
-    assert "Of the whole machine's samples 3 got lost" in expected
+    found = sampled_how(stacks(sampler_cpu_s=0.05, lost=3), "TC1.r1")
+    assert "100 samples of files in TC1.r1 alone, 50 a second of CPU: 2 s of CPU in 10 s" in found
+    assert "perf itself took 50 ms of CPU" in found
+    assert "Of the whole machine's samples 3 got lost" in found
     assert "perf itself" not in sampled_how(stacks(), "TC1.r1")

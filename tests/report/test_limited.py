@@ -33,8 +33,8 @@ def test_a_run_with_a_load_alone_has_a_table_and_no_chart(reported: Reporter) ->
     (curve,) = findings.curves
     assert grid_views(findings, Anchors([])) == []
     found = at_limit(curve, evidence_of(findings))
-    expected = found if isinstance(found, str) else found.caption
-    assert expected.replace("'", "&#39;") in reported("users").page
+    result = found if isinstance(found, str) else found.caption
+    assert result.replace("'", "&#39;") in reported("users").page
 
 
 def test_two_factors_with_a_load_are_charted(reported: Reporter) -> None:

@@ -32,7 +32,7 @@ def events() -> list[Event]:
         ("progress", {"trial": "TC7.r3", "offset_s": float(at), "groups": groups, "generator_cpu_s": 0.9 * at, "service_cores": {"cache": 0.4, "backend": 1.6}})
         for at in (1, 2, 3)
     ]  # fmt: skip
-    expected: list[tuple[str, dict[str, Any]]] = [
+    found: list[tuple[str, dict[str, Any]]] = [
         ("run-started", {"study": "svload", "profile": "demo", "trials": 80, "sealed": 0, "seed": 1}),
         ("phase", {"name": "up", "state": "begin"}),
         ("trial-started", {"trial": "TC0.r1"}),
@@ -43,7 +43,7 @@ def events() -> list[Event]:
         ("trial-started", {"trial": "TC7.r3"}),
         *progress,
     ]  # fmt: skip
-    return [Event(kind, data, monotonic_ns=at * 10**9) for at, (kind, data) in enumerate(expected)]
+    return [Event(kind, data, monotonic_ns=at * 10**9) for at, (kind, data) in enumerate(found)]
 
 
 def screen(width: int = COLUMNS, colour: bool = False) -> tuple[str, str]:
@@ -115,9 +115,9 @@ def test_plain_lines_if_piped(capsys: pytest.CaptureFixture[str], snapshot: Snap
         assert isinstance(view, PlainView)
         for event in events():
             view.on_event(event)
-    expected = capsys.readouterr()
-    assert expected.out == ""
-    assert expected.err == snapshot
+    found = capsys.readouterr()
+    assert found.out == ""
+    assert found.err == snapshot
 
 
 def test_sides_that_take_turns_are_one_line() -> None:

@@ -65,10 +65,10 @@ def test_those_of_fewer_trials_are_told_as_old(run: RunDir) -> None:
     own = OwnTables.read(path)
     path.write_text(evolve(own, trials=own.trials - 1).to_json(), encoding="utf-8")
     _, files = api.report(run)
-    expected = files["report.html"].read_text(encoding="utf-8")
+    found = files["report.html"].read_text(encoding="utf-8")
     assert re.search(
         rf"They are out of date: they cover {own.trials - 1} trials, and {own.trials} are sealed now",
-        expected,
+        found,
     )
 
 

@@ -29,7 +29,7 @@ from svload.report.terminal.load_live import PlainLoad, ScreenLoad
 
 
 def summary(**changes: Any) -> LoadSummary:
-    expected: dict[str, Any] = {
+    found: dict[str, Any] = {
         "url": "http://127.0.0.1:8080/", "load": "64 VUs, keep-alive", "model": "closed loop",
         "due": 5064, "begun": 5064, "waiting": 0, "dropped": 0, "requests": 5000, "ok": 5000, "failed": 0, "in_flight": 64,
         "errors": {}, "status": {"200": 5000}, "duration_s": 10.0, "rate_asked_rps": None, "begun_rps": 506.4,
@@ -44,7 +44,7 @@ def summary(**changes: Any) -> LoadSummary:
         "cpu_s": 0.05, "measurable_rps": 100_000.0,
         "instrument": InstrumentVerdict(grade="VALID"), "server": ServerVerdict(state="STEADY"),
     }  # fmt: skip
-    return LoadSummary(**expected | changes)
+    return LoadSummary(**found | changes)
 
 
 FAILED = (

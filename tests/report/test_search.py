@@ -93,11 +93,11 @@ def test_two_ends_that_lie_together_are_labelled_apart(found: CapacityResult) ->
 def test_levels_replace_cases(reported: Reporter, found: CapacityResult, width: int, shown: Shown) -> None:
     lines = shown(show_findings, reported("search").findings, {}, width=width).splitlines()
     assert all(cell_len(line) <= width for line in lines)
-    expected = " ".join(" ".join(lines).split())
-    assert found.sentence in expected or width < 80
+    result = " ".join(" ".join(lines).split())
+    assert found.sentence in result or width < 80
     if width == 120:
         for word in ("✓ holds", "✗ breaks", "? no number", "Gate passed"):
-            assert word in expected
+            assert word in result
 
 
 def test_the_summary_and_junit_have_it(reported: Reporter, found: CapacityResult) -> None:

@@ -268,11 +268,11 @@ def test_ten_long_findings_fit_24_lines(reported: Reporter, shown: Shown, width:
     findings = found.findings
     words = " ".join(["a sentence that goes on and on"] * 8)
     if long in ("first", "all"):
-        expected = [
+        result = [
             Finding(kind="death", sentence=f"{n}: {words}.", evidence=(), certainty="certain")
             for n in range(10)
         ]
-        findings = evolve(findings, findings=(*expected, *findings.findings))
+        findings = evolve(findings, findings=(*result, *findings.findings))
     if long in ("doubts", "all"):
         that = tuple(
             ThresholdResult(case=findings.cases[0].case, that=f"probe.response.p50 < {n}.{'1' * 200} s", outcome="no value", measured=None, sentence="")
@@ -309,7 +309,7 @@ def test_a_trials_own_grade_is_shown(reported: Reporter, shown: Shown, tmp_path:
     findings = judged_anew(found.findings)
     first, second, third = findings.trials[:3]
     now = first.verdict.instrument
-    expected = {first.trial: f"WEAK, then {now}", second.trial: "VALID, then REFUSED", third.trial: ""}
+    result = {first.trial: f"WEAK, then {now}", second.trial: "VALID, then REFUSED", third.trial: ""}
     gathered = gather(found.run, findings)
     page = render_page(gathered)[0]
     write_workbook(gathered, tmp_path / "report.xlsx")
@@ -323,7 +323,7 @@ def test_a_trials_own_grade_is_shown(reported: Reporter, shown: Shown, tmp_path:
         for case in root[1]
     }
     for trial in (first, second, third):
-        words = expected[trial.trial]
+        words = result[trial.trial]
         (row,) = re.findall(rf'<tr id="[^"]*"><th scope="row">{trial.trial}</th>.*?</tr>', page, re.S)
         assert re.findall(r"<small>([A-Z]+, then [A-Z]+)</small>", row) == ([words] if words else [])
         assert cells[trial.trial] == (words or trial.verdict.instrument)
@@ -366,8 +366,8 @@ def test_rows_name_the_columns_left_out(cells: list[Any], width: int, shown: Sho
     assert all(cell_len(line) <= width for line in reply.splitlines())
     named = reply.splitlines()[0].split()
     assert named == WIDE[: len(named)], "no heading is folded"
-    expected = f"{30 - len(named)} of 30 columns do not fit: {', '.join(WIDE[len(named) :])}. Select"
-    assert expected in " ".join(reply.split())
+    found = f"{30 - len(named)} of 30 columns do not fit: {', '.join(WIDE[len(named) :])}. Select"
+    assert found in " ".join(reply.split())
 
 
 @pytest.mark.parametrize("names", [["case"], ["case", "sentence"], WIDE[:6]])

@@ -103,24 +103,24 @@ def test_a_refused_number_without_a_value_shows_what_was_measured() -> None:
 
 def test_a_case_s_number_counts_the_trials_that_carry_it(reported: Reporter) -> None:
     findings = doubted(reported("plain").findings, {"TC0.r1": {TAIL: "REFUSED"}, "TC1.r1": {MEDIAN: "WEAK"}})
-    expected = Numbers(findings)
+    found = Numbers(findings)
     first, second = findings.cases[:2]
-    assert expected.of_case(first, MEDIAN).counted == "3/3"
-    assert expected.of_case(first, TAIL).counted == "2/3"
-    assert expected.counts(first, MEDIAN) == ("TC0.r1", "TC0.r2", "TC0.r3")
-    assert expected.of_case(second, MEDIAN).mark == "~"
-    assert expected.of_case(second, TAIL).mark in ("°", "~")
+    assert found.of_case(first, MEDIAN).counted == "3/3"
+    assert found.of_case(first, TAIL).counted == "2/3"
+    assert found.counts(first, MEDIAN) == ("TC0.r1", "TC0.r2", "TC0.r3")
+    assert found.of_case(second, MEDIAN).mark == "~"
+    assert found.of_case(second, TAIL).mark in ("°", "~")
 
 
 def _parsed(tree: ast.AST) -> list[str]:
     """Calls that take sentences apart: of `.sentence`, `.reason` and the like by partition, split,
     startswith, find, `in`, or a pattern."""
-    expected = {"sentence", "reason", "reasons", "note", "remedy", "floor"}
+    result = {"sentence", "reason", "reasons", "note", "remedy", "floor"}
     taking = {"partition", "rpartition", "split", "rsplit", "startswith", "endswith", "find", "index", "removeprefix", "removesuffix", "replace"}  # fmt: skip
     patterns = {"search", "match", "fullmatch", "findall", "finditer", "sub"}
 
     def sentence(node: ast.AST) -> bool:
-        return isinstance(node, ast.Attribute) and node.attr in expected
+        return isinstance(node, ast.Attribute) and node.attr in result
 
     found = []
     for node in ast.walk(tree):
@@ -252,10 +252,10 @@ def _same_trials(gathered: Gathered, ran: list[CaseResult], articles: list[str],
 
 def _same_groups(gathered: Gathered, ran: list[CaseResult], articles: list[str], book: Workbook) -> int:
     """Each case's numbers of every group and step: the tables of its section, and the sheet of cases."""
-    expected, compared = gathered.numbers, 0
+    found, compared = gathered.numbers, 0
     sheet = {row["case"]: row for row in _sheet(book, "Cases", 2)}
     for case, article in zip(ran, articles, strict=True):
-        if not expected.trials(case):
+        if not found.trials(case):
             continue
         names = [group.name for group in gathered.configs[case.case].groups]
         metrics = {f"{name}.": GROUP_METRICS for name in names}
@@ -268,14 +268,14 @@ def _same_groups(gathered: Gathered, ran: list[CaseResult], articles: list[str],
         shown = [*_Page.rows(article, "groups"), *_Page.rows(article, "steps")]
         metrics |= dict.fromkeys(steps, STEP_METRICS)
         for (owner, of), cells in zip(metrics.items(), shown, strict=True):
-            assert cells == [expected.of_case(case, owner + metric).marked for metric in of], (
+            assert cells == [found.of_case(case, owner + metric).marked for metric in of], (
                 case.case,
                 owner,
             )
             for key in (owner + metric for metric in of):
                 cell = sheet[clean(case.case)].get(clean(heading(key)))
                 if cell is not None:
-                    assert _agree(cell, expected.of_case(case, key)), (case.case, key)
+                    assert _agree(cell, found.of_case(case, key)), (case.case, key)
                     compared += 1
     return compared
 
@@ -285,8 +285,8 @@ def _same_claims(gathered: Gathered, page: _Page, book: Workbook) -> int:
     claims, rows = answer(gathered.findings).claims, _claim_rows(book)
     shown = page.rows(page.whole, "claims")
     words = re.findall(r"<td>([^<]*)</td></tr>", page.table(page.whole, "claims"))
-    for expected, cells, outcome in zip(claims, shown, words, strict=True):
-        claim, row = expected.claim, rows[clean(expected.claim.name)]
+    for found, cells, outcome in zip(claims, shown, words, strict=True):
+        claim, row = found.claim, rows[clean(found.claim.name)]
         known = (claim.ratio.value, claim.ratio.low, claim.ratio.high, claim.p_adjusted)
         for value, cell, text in zip(
             known,
@@ -304,21 +304,21 @@ def _same_claims(gathered: Gathered, page: _Page, book: Workbook) -> int:
         detectable = show_ratio(1 + least) if isinstance(least, (int, float)) else "–"
         assert cells[4:] == [str(row["pairs"]), str(row["blocks or bring-ups"]), detectable]
         assert (row["pairs"], row["outcome"], outcome) == (
-            f"{claim.believed_of[0]} of {claim.believed_of[1]}", *[outcome_words(expected.outcome)] * 2,
+            f"{claim.believed_of[0]} of {claim.believed_of[1]}", *[outcome_words(found.outcome)] * 2,
         )  # fmt: skip
     return 8 * len(claims)
 
 
 def _same_pairs(gathered: Gathered, book: Workbook) -> int:
     """A ratio of two cases is a number where both have one that counts."""
-    expected, compared = gathered.numbers, 0
+    found, compared = gathered.numbers, 0
     cases = {clean(case.case): case for case in gathered.findings.cases}
     for comparison in gathered.lock.comparisons:
         key = full_metric(gathered.findings, comparison.metric)
         title = clean(f"{comparison.name}: {heading(key)}; ")
         (name,) = [one.title for one in book.worksheets if str(one.cell(1, 1).value).startswith(title)]
         for row in _sheet(book, name, 3):
-            both = [expected.of_case(cases[row[side]], key) for side in ("baseline case", "treatment case")]
+            both = [found.of_case(cases[row[side]], key) for side in ("baseline case", "treatment case")]
             assert isinstance(row["ratio"], (int, float)) is all(
                 one.value is not None and not one.refused for one in both
             )

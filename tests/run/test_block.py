@@ -436,7 +436,7 @@ def test_the_warm_up_that_plans_turns_goes_on_until_it_can(
     why = (
         "page-a: 300 requests in 400 ms of warm-up are too few" if settles else "page-a had not settled after"
     )
-    assert all(expected.startswith(why) for expected in trial.notices)
+    assert all(result.startswith(why) for result in trial.notices)
 
 
 def test_a_side_that_answers_nothing_is_named_in_the_warm_up(

@@ -70,12 +70,12 @@ class Machine:
 def test_servers_are_waited_for_until_they_rest(
     monkeypatch: pytest.MonkeyPatch, works_s: float, rests: bool, seconds: float, text: str
 ) -> None:
-    machine, expected = Machine(works_s), list[str]()
+    machine, found = Machine(works_s), list[str]()
     monkeypatch.setattr(drain, "time", machine)
     monkeypatch.setattr(drain, "ProcessTable", lambda: machine)
-    assert wait_for_rest([7], expected.append, lambda: False) == rests
+    assert wait_for_rest([7], found.append, lambda: False) == rests
     assert machine.now_s == seconds
-    assert (text in expected[0]) if text else not expected
+    assert (text in found[0]) if text else not found
 
 
 def test_a_wait_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:

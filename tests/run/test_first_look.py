@@ -73,9 +73,9 @@ def silent(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
 @pytest.mark.parametrize("code", ["service-not-ready", "service-died"])
 def test_a_command_needs_a_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str) -> None:
     silent(monkeypatch, code)
-    with pytest.raises(SvloadError) as expected:
+    with pytest.raises(SvloadError) as found:
         api.init("python3 -m server --listen 8080", tmp_path / "mine")
-    words = str(expected.value)
+    words = str(found.value)
     assert (
         "write {port} where it takes the port to listen on, such as “./server --port {port}”, then init again"
         in words
@@ -86,7 +86,7 @@ def test_a_command_needs_a_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 def test_a_command_with_a_port_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     silent(monkeypatch, "service-not-ready")
     for command in ("python3 -m server {port}", "python3 -m server ${port}"):
-        with pytest.raises(SvloadError) as expected:
+        with pytest.raises(SvloadError) as found:
             api.init(command, tmp_path / "mine")
-        assert "Fix the command, then run init again." in str(expected.value)
-        assert "where it takes the port" not in str(expected.value)
+        assert "Fix the command, then run init again." in str(found.value)
+        assert "where it takes the port" not in str(found.value)

@@ -119,9 +119,9 @@ def test_a_gate_takes_turns(tmp_path: Path, order: str, inventory: Path | None, 
 def test_the_plan_says_in_one_line_why_trials_run_one_after_the_other(tmp_path: Path):
     path = builds(tmp_path)
     Path(path).write_text(Path(path).read_text().replace("role: store,", "role: store, port: 8123,"))
-    expected = " ".join(CliRunner().invoke(app, ["plan", path]).stdout.split())
-    assert "Trials run one after the other, not in turns, because " in expected
-    assert "only one of them can have this port (lab.web.port)." in expected
+    found = " ".join(CliRunner().invoke(app, ["plan", path]).stdout.split())
+    assert "Trials run one after the other, not in turns, because " in found
+    assert "only one of them can have this port (lab.web.port)." in found
 
 
 def test_turns_of_a_fleet_are_refused_before_the_run(tmp_path: Path):

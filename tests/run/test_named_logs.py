@@ -32,8 +32,8 @@ def test_kept_lab_log(code: str, details: dict[str, str], words: str, lab: Path,
     kept = tmp_path / "run" / "logs"
     error = fail(code, **{name: text.format(lab=lab) for name, text in details.items()})
     name_kept_logs(lab, kept, error)
-    [expected] = map(str, error.problems)
-    assert words.format(kept=kept) in expected and str(lab) not in expected
+    [found] = map(str, error.problems)
+    assert words.format(kept=kept) in found and str(lab) not in found
     assert (kept / "cache-server.log").read_text() == "no such option\n"
 
 

@@ -124,10 +124,10 @@ def test_no_block_is_added_that_would_end_after_its_time(within_s: float | None,
     gated = lock(fail_if="worse by more than 5 %")
     gated = evolve(gated, measure__within_s=within_s)
     sealed_s = {f"c0.r{n}": 1000.0 + 10 * n + (pause_s if n > 5 else 0.0) for n in range(1, 11)}
-    expected = Verdicts(widths={"f: l1": 9.0, "f: l2": 0.0}, sealed_s=sealed_s, begun_s=1000.0)
+    found = Verdicts(widths={"f: l1": 9.0, "f: l2": 0.0}, sealed_s=sealed_s, begun_s=1000.0)
     policy = policy_of(gated)
     assert policy is not None
-    assert (policy(gated, Sealed([first_batch(gated)], {}, expected)) is not None) == adds
+    assert (policy(gated, Sealed([first_batch(gated)], {}, found)) is not None) == adds
 
 
 @pytest.mark.parametrize(("within_s", "adds"), [(211.0, True), (200.0, False)])
@@ -137,10 +137,10 @@ def test_a_block_of_turns_takes_the_time_between_two_blocks(within_s: float, add
     measure = {"order": "turns", "within_s": within_s}
     gated = evolve(gated, measure=gated.measure.model_copy(update=measure))
     sealed_s = {f"c{side}.r{n}": 1000.0 + 30 * n + 0.01 * side for n in range(1, 7) for side in range(3)}
-    expected = Verdicts(widths={"f: l1": 9.0, "f: l2": 0.0}, sealed_s=sealed_s, begun_s=1000.0)
+    found = Verdicts(widths={"f: l1": 9.0, "f: l2": 0.0}, sealed_s=sealed_s, begun_s=1000.0)
     policy = policy_of(gated)
     assert policy is not None
-    assert (policy(gated, Sealed([first_batch(gated)], {}, expected)) is not None) == adds
+    assert (policy(gated, Sealed([first_batch(gated)], {}, found)) is not None) == adds
 
 
 @pytest.mark.parametrize(("block_s", "blocks"), [(30, 6), (45, 4), (80, 3)])
@@ -154,8 +154,8 @@ def test_planned_blocks_of_running_servers_end_with_the_time_that_is_given(block
     assert {trial.block for trial in batches[0].trials} == {1, 2, 3}
     for made in range(3, 9):
         sealed_s = {f"c{side}.r{n}": 1000.0 + block_s * n for n in range(1, made + 1) for side in range(3)}
-        expected = Verdicts(sealed_s=sealed_s, begun_s=1000.0)
-        if (batch := policy(bounded, Sealed(batches, {}, expected))) is None:
+        found = Verdicts(sealed_s=sealed_s, begun_s=1000.0)
+        if (batch := policy(bounded, Sealed(batches, {}, found))) is None:
             break
         assert len(batch.trials) == 3
         batches.append(batch)
@@ -187,8 +187,8 @@ def test_a_gate_that_is_decided_gets_no_more_blocks():
     policy = policy_of(gated)
     assert policy is not None
     for decided, cases in ((set(), {"c0", "c1", "c2"}), ({"f: l2"}, {"c0", "c1"}), (set(wide), None)):
-        expected = Verdicts(widths=wide, decided=frozenset(decided))
-        batch = policy(gated, Sealed([first_batch(gated)], {"c0.r1": "digest"}, expected))
+        found = Verdicts(widths=wide, decided=frozenset(decided))
+        batch = policy(gated, Sealed([first_batch(gated)], {"c0.r1": "digest"}, found))
         assert (None if batch is None else {trial.case for trial in batch.trials}) == cases
 
 

@@ -80,9 +80,9 @@ def test_five_refusals_in_a_row_are_told_with_what_to_do() -> None:
         verdict("physics"),
         *[verdict("manipulation", "warm-up")] * (IN_A_ROW - 2),
     ]
-    expected = advice([verdict(instrument="VALID"), *refused])
+    found = advice([verdict(instrument="VALID"), *refused])
     assert (
-        expected
+        found
         == "5 trials in a row are broken (REFUSED), 4 of them alike: manipulation told. Mend manipulation."
     )
 

@@ -149,10 +149,10 @@ def test_of_much_that_asks_for_trust_some_is_named(elsewhere: Make) -> None:
     found = elsewhere(
         {"run": "true", "environment": {"A": "b" * 5000}}, secrets={f"s{n}": f"S{n}" for n in range(50)}
     )
-    expected = str(refused(found))
-    assert "lab.app.run: true; lab.app.environment: {'A': 'bbb" in expected
-    assert "and 47 more" in expected
-    assert len(expected) < 1000
+    result = str(refused(found))
+    assert "lab.app.run: true; lab.app.environment: {'A': 'bbb" in result
+    assert "and 47 more" in result
+    assert len(result) < 1000
 
 
 @pytest.mark.parametrize("change", [{"case": "nope"}, {"case": "../.."}])
@@ -219,14 +219,14 @@ def test_an_edited_study_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_refusals_before_a_run_are_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SVLOAD_STATE", str(tmp_path / "state"))
-    expected = study({"run": "touch acted"})
-    expected["lab"]["away"] = {"at": "http://192.0.2.9/"}
-    expected["factors"] = {"way": ["app", "away"]}
-    expected["requests"] = {"get": {"get": "http://${way}/"}}
-    expected["compare"] = [
+    found = study({"run": "touch acted"})
+    found["lab"]["away"] = {"at": "http://192.0.2.9/"}
+    found["factors"] = {"way": ["app", "away"]}
+    found["requests"] = {"get": {"get": "http://${way}/"}}
+    found["compare"] = [
         {"factor": "way", "baseline": "app", "metric": "response.p50", "fail_if": "worse by more than 5 %"}
     ]
-    (tmp_path / "study.yaml").write_text(json.dumps(expected))
+    (tmp_path / "study.yaml").write_text(json.dumps(found))
     codes = [problem.code for problem in refused_run(tmp_path, tmp_path).problems]
     assert codes == ["study-untrusted", "study-undecidable", "unauthorised-target"]
     assert not (tmp_path / "acted").exists()

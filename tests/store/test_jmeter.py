@@ -119,8 +119,8 @@ def printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         monkeypatch.setattr("sys.argv", [*words, "--out", str(tmp_path / "runs")])
         with pytest.raises(SystemExit):
             main.run()
-        expected: dict[str, Any] = json.loads(capsys.readouterr().out)
-        return expected, json.loads((HERE / f"{name}.statistics.json").read_text())
+        found: dict[str, Any] = json.loads(capsys.readouterr().out)
+        return found, json.loads((HERE / f"{name}.statistics.json").read_text())
 
     return by_command
 
@@ -133,11 +133,11 @@ def metrics_of(expected: Mapping[str, Any]) -> Mapping[str, float]:
 
 @pytest.mark.parametrize("name", BY_COMMAND)
 def test_the_command_prints_jmeters_numbers(name: str, printed: Printed) -> None:
-    expected, dashboard = printed(name)
-    total, metrics = dashboard["Total"], metrics_of(expected)
-    (imported,) = expected["imported"].values()
+    found, dashboard = printed(name)
+    total, metrics = dashboard["Total"], metrics_of(found)
+    (imported,) = found["imported"].values()
     assert imported["requests"] == total["sampleCount"]
-    trial = read_trial(Path(expected["run"]) / "trials" / "it.r1")
+    trial = read_trial(Path(found["run"]) / "trials" / "it.r1")
     counts = {group.name: group.ok + group.failed for group in trial.summary.groups}
     spent_s = sum(metrics[f"{group}.response.mean"] * count for group, count in counts.items())
     assert 1e3 * spent_s / sum(counts.values()) == pytest.approx(total["meanResTime"], rel=1e-6)

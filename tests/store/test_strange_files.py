@@ -13,9 +13,9 @@ from svload.store import find_run, unfinished_runs
 
 
 def refusal(lock: Path) -> str:
-    with pytest.raises(SvloadError) as expected:
+    with pytest.raises(SvloadError) as found:
         Lock.read(lock)
-    (problem,) = expected.value.problems
+    (problem,) = found.value.problems
     assert problem.code == "run-damaged"
     assert len(problem.sentence) < 600
     return str(problem)

@@ -28,14 +28,14 @@ def test_the_findings_are_the_same_and_nothing_counts_as_damaged(run: SyntheticR
     opened = open_pack(thin, tmp_path / "cache")
     assert verify_run(opened) == []
     assert thin.stat().st_size < whole.stat().st_size
-    expected, meant = api.runs.analyse(opened), api.runs.analyse(run)
-    assert expected.claims == meant.claims
-    for one, other in zip(expected.cases, meant.cases, strict=True):
+    result, meant = api.runs.analyse(opened), api.runs.analyse(run)
+    assert result.claims == meant.claims
+    for one, other in zip(result.cases, meant.cases, strict=True):
         assert one.instrument == other.instrument
         for key, estimate in other.metrics.items():
             found = one.metrics[key]
             assert (found.value, found.low, found.high) == (estimate.value, estimate.low, estimate.high), key
-    for trial, sealed in zip(expected.trials, meant.trials, strict=True):
+    for trial, sealed in zip(result.trials, meant.trials, strict=True):
         assert trial.verdict.instrument == sealed.verdict.instrument
         values = {key: estimate.value for key, estimate in trial.metrics.items()}
         assert values == {key: estimate.value for key, estimate in sealed.metrics.items()}
@@ -51,8 +51,8 @@ def test_a_thin_copy_may_remake_its_findings(run: SyntheticRun, tmp_path: Path) 
     assert (checked["damage"], checked["made_again"]) == ([], [])
     edited = opened.findings_path.read_text().replace('"instrument": "VALID"', '"instrument": "REFUSED"', 1)
     opened.findings_path.write_text(edited)
-    (expected,) = api.verify(str(opened.path))["made_again"]
-    assert "did not match the sealed trials" in expected
+    (found,) = api.verify(str(opened.path))["made_again"]
+    assert "did not match the sealed trials" in found
 
 
 def test_no_folder_is_named(run: SyntheticRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,12 +105,12 @@ def test_without_root_plan_says_what_is_left_out_and_why(
 
 
 def test_before_any_run_plan_says_what_users_who_think_ask_for(tmp_path: Path) -> None:
-    expected = api.plan(str(STUDY), api.Choices(profile="short", out=tmp_path))["cautions"]
-    assert len(expected) == 2
-    assert expected[0].startswith(
+    found = api.plan(str(STUDY), api.Choices(profile="short", out=tmp_path))["cautions"]
+    assert len(found) == 2
+    assert found[0].startswith(
         "50 users who think 100 ms ask for 500/s at most in F-1.0-100, F-0.9-100, F-0.8-100 and 3 more"
     )
-    assert expected[1].startswith("50 users who think 200 ms ask for 250/s at most in ")
+    assert found[1].startswith("50 users who think 200 ms ask for 250/s at most in ")
 
 
 run = packed(STUDY / "example/factorial-short.svload.zip")
@@ -160,12 +160,12 @@ def test_think_time_is_decided(findings: Findings) -> None:
 
 
 def test_no_direction_is_opposite_and_two_demands_predict_the_rest(made: dict[str, OwnTable]) -> None:
-    expected = "\n".join(table.markdown() for table in made.values())
-    assert "opposite" not in expected
+    result = "\n".join(table.markdown() for table in made.values())
+    assert "opposite" not in result
     assert (
-        expected.count("| agrees "),
-        expected.count("agrees: both stay"),
-        expected.count("ours alone moves"),
+        result.count("| agrees "),
+        result.count("agrees: both stay"),
+        result.count("ours alone moves"),
     ) == (
         6,
         3,

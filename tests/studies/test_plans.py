@@ -34,12 +34,12 @@ def profiles() -> Iterator[tuple[str, str | None]]:
 
 @pytest.mark.parametrize(("file", "profile"), list(profiles()))
 def test_a_profile_can_be_planned(file: str, profile: str | None, tmp_path: Path) -> None:
-    expected = api.plan(str(STUDIES / file), api.Choices(profile=profile, out=tmp_path))
-    assert expected["trials"] > 0
-    assert expected["estimated_s"] > expected["estimated_load_s"] > 0
+    found = api.plan(str(STUDIES / file), api.Choices(profile=profile, out=tmp_path))
+    assert found["trials"] > 0
+    assert found["estimated_s"] > found["estimated_load_s"] > 0
     if profile != "demo" and (file, profile) not in FEW_BLOCKS:
         state = "confounded" if file == CONFOUNDED else "decidable"
-        assert {one["state"] for one in expected["comparisons"]} <= {state}, expected["comparisons"]
+        assert {one["state"] for one in found["comparisons"]} <= {state}, found["comparisons"]
 
 
 def test_a_search_is_over_users() -> None:

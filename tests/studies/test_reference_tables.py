@@ -108,8 +108,8 @@ def test_the_first_scenario_keeps_littles_law() -> None:
 def test_the_papers_servers_stood_elsewhere() -> None:
     """Its generator was one VM, its Swift another OpenStack."""
     results = api.check_tables([str(STUDIES / LOCUST / "reference/results.csv")])
-    [expected] = [one for one in results if one.check == "same-host"]
-    assert not expected.measured
+    [found] = [one for one in results if one.check == "same-host"]
+    assert not found.measured
 
 
 def known(low: float, high: float) -> Estimate:

@@ -286,7 +286,7 @@ def test_a_committed_campaign_tells_all_of_it(
     beside: ModuleType, mistakes: list[str], pack: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert beside.main([str(pack)]) == 0
-    expected = capsys.readouterr().out
+    found = capsys.readouterr().out
     for title in (
         "Table VII",
         "Table VIII",
@@ -296,9 +296,9 @@ def test_a_committed_campaign_tells_all_of_it(
         "Goodput",
         "by server and by load",
     ):
-        assert title in expected
+        assert title in found
     for check in mistakes:
-        assert f"| {check} |" in expected
+        assert f"| {check} |" in found
 
 
 @pytest.mark.long

@@ -77,9 +77,9 @@ def scaled(served_per_s: float) -> dict[tuple[int, str], dict[str, float]]:
 def test_the_paper_beside_a_run_is_the_papers_table() -> None:
     found = scaled(40.0)
     for row in csv.DictReader((STUDY / "reference/summary.csv").open()):
-        expected = found[int(row["users"]), "paper"]
+        result = found[int(row["users"]), "paper"]
         for name in STATISTICS:
-            assert expected[f"{name}_x"] == pytest.approx(float(row[f"{name}_s"]) / 0.37, abs=0.005), (
+            assert result[f"{name}_x"] == pytest.approx(float(row[f"{name}_s"]) / 0.37, abs=0.005), (
                 row["users"],
                 name,
             )
@@ -228,9 +228,9 @@ def test_consistency_knows_a_look_by_its_place() -> None:
 
 def test_stale_lost_and_missed_are_told_apart() -> None:
     def one(group: str, seq: int, step: int, at_s: float, **words: Any) -> tuple[Any, ...]:
-        expected = {"error": 0, "error_name": "", "status": 200, "body_bytes": 20_000} | words
+        result = {"error": 0, "error_name": "", "status": 200, "body_bytes": 20_000} | words
         begun_ns = int(at_s * S_NS)
-        return ("t", group, seq, step, begun_ns, begun_ns + S_NS // 10, *expected.values())
+        return ("t", group, seq, step, begun_ns, begun_ns + S_NS // 10, *result.values())
 
     check = {"error": 5, "error_name": "check"}
     samples = [
@@ -249,14 +249,14 @@ def test_stale_lost_and_missed_are_told_apart() -> None:
         "consistency",
         samples=samples,
     )
-    expected = {(row["what"], row["outcome"]): row for row in found}
-    assert {key: row["share"] for key, row in expected.items()} == {
+    result = {(row["what"], row["outcome"]): row for row in found}
+    assert {key: row["share"] for key, row in result.items()} == {
         ("look at once", "listed"): 0.5, ("look at once", "missed"): 0.5, ("look after 12 s", "missed"): 1.0, ("look after 4 s", "failed"): 1.0,
         ("read", "verified"): 0.25, ("read", "stale"): 0.25, ("read", "altered"): 0.25, ("read", "lost"): 0.25,
     }  # fmt: skip
-    assert expected["look at once", "missed"]["least_age_s"] == pytest.approx(0.0)
-    assert expected["look after 12 s", "missed"]["greatest_age_s"] == pytest.approx(12.0)
-    assert expected["read", "stale"]["least_age_s"] is None
+    assert result["look at once", "missed"]["least_age_s"] == pytest.approx(0.0)
+    assert result["look after 12 s", "missed"]["greatest_age_s"] == pytest.approx(12.0)
+    assert result["read", "stale"]["least_age_s"] is None
 
 
 @pytest.mark.parametrize(("profile", "bytes_written"), [(None, 1 << 30), ("ring", 3 << 30)])

@@ -57,10 +57,10 @@ profiles:
 def problems_of(folder: Path, text: str, **options: Any) -> tuple[Problem, ...]:
     """What is wrong with a study of that text."""
     (folder / "study.yaml").write_text(text, encoding="utf-8")
-    with pytest.raises(SvloadError) as expected:
+    with pytest.raises(SvloadError) as found:
         load_study(folder, **options)
-    assert expected.value.exit_code == ExitCode.USAGE
-    return expected.value.problems
+    assert found.value.exit_code == ExitCode.USAGE
+    return found.value.problems
 
 
 def line_of(problem: Problem) -> int:

@@ -144,10 +144,10 @@ def test_a_factor_there_acts_or_is_refused_with_its_reason(folder: Path, name: s
     place = places.PLACES[name]
     (folder / "study.json").write_text(json.dumps(with_factor(place)))
     lock, refused = planned(folder / "study.json")
-    expected = [str(problem) for problem in refused]
+    found = [str(problem) for problem in refused]
     if lock is None:
-        assert place.refused, expected
-        assert any(place.refused in text for text in expected), expected
+        assert place.refused, found
+        assert any(place.refused in text for text in found), found
         return
     assert not place.refused, "it was taken"
     by_level: dict[str, list[str]] = {}

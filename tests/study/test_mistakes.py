@@ -346,8 +346,8 @@ WRONG = {
 @pytest.mark.parametrize(("first", "second"), combinations_with_replacement(WRONG, 2))
 def test_each_alone_and_any_two_together(tmp_path: Path, first: str, second: str) -> None:
     (one, text, lines), (other, text_too, lines_too) = WRONG[first], WRONG[second]
-    expected = [*lines, *(lines_too if one != other else [])]
+    found = [*lines, *(lines_too if one != other else [])]
     if {"at", "group"} == {one, other}:
-        expected.remove(9)  # the group that asks by the wrong scheme is broken itself
+        found.remove(9)  # the group that asks by the wrong scheme is broken itself
     result = lines_of(tmp_path, AT_ONCE.format(**AT_ONCE_SOUND | {one: text, other: text_too}))
-    assert result == sorted(expected)
+    assert result == sorted(found)

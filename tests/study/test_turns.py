@@ -98,8 +98,8 @@ def test_the_sides_of_a_set_differ_in_the_compared_factor_alone(load: Callable[.
 
 def test_a_level_with_the_name_of_the_control_is_told(tmp_path: Path) -> None:
     text = STUDY.replace("order: turns", "order: turns, control: true").replace("new", "old-again")
-    expected = " ".join(map(str, problems_of(tmp_path, text)))
-    assert "the control is named old-again, and so is a level" in expected
+    found = " ".join(map(str, problems_of(tmp_path, text)))
+    assert "the control is named old-again, and so is a level" in found
 
 
 def test_a_control_is_one_more_side_of_each_set(load: Callable[..., Lock]) -> None:

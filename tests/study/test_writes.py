@@ -102,8 +102,8 @@ def test_what_prepares_a_trial_counts_too(tmp_path: Path) -> None:
             "users": {"executor": "constant-vus", "vus": 1, "request": "one"},
         },
     }
-    expected = [f"requests.two: POST at {HTTP}, which svload did not start"]
-    assert asked(tmp_path, LABS["named"], {}, **parts) == expected
+    found = [f"requests.two: POST at {HTTP}, which svload did not start"]
+    assert asked(tmp_path, LABS["named"], {}, **parts) == found
 
 
 Load = Callable[..., Lock]

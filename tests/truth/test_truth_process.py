@@ -100,10 +100,10 @@ def test_it_ends_by_a_signal_at_once_with_a_request_under_way(tmp_path: Path, nu
         connection.request("GET", "/v1/a/c/o")
         wait_until(lambda: counters(ready)["in_service"] == 1)
         process.send_signal(number)
-        _, expected = process.communicate(timeout=HANG_S)
+        _, found = process.communicate(timeout=HANG_S)
         connection.close()
         assert process.returncode == 0
-        final = json.loads(expected)
+        final = json.loads(found)
         assert (final["requests"], final["unfinished"], final["answers"]) == (1, 1, 0)
 
 

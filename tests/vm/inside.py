@@ -102,8 +102,8 @@ def two_processes_share_one_quota_and_it_changes_live(bench: Bench) -> None:
     bench.ask(bench.python("busy.one", BUSY, group="busy"), bench.python("busy.two", BUSY, group="busy"))
     wait_until(lambda: (cgroups.throttled_s(paths) or 0.0) > 0.3)
     for cpus in (0.2, 0.6):
-        [expected] = bench.ask(SetLimits(name="busy", limits=GroupLimits(cpus=cpus)))
-        assert expected["found"]["cpus"] == cpus
+        [found] = bench.ask(SetLimits(name="busy", limits=GroupLimits(cpus=cpus)))
+        assert found["found"]["cpus"] == cpus
         quota_us, period_us = map(int, Path(paths["unified"], "cpu.max").read_text().split())
         assert quota_us == cpus * period_us
         before = stat_of(paths)
@@ -154,10 +154,10 @@ def a_part_of_a_service_is_limited_alone_and_with_the_whole(bench: Bench) -> Non
     bench.ask(
         bench.python("svc.busy", BUSY, group="svc.one"), bench.python("svc.other", BUSY, group="svc.rest")
     )
-    [expected] = bench.ask(SetLimits(name="svc.one", limits=GroupLimits(cpus=0.2)))
-    assert expected["found"] == {"cpus": 0.2}, expected
-    [expected] = bench.ask(SetLimits(name="svc", limits=GroupLimits(pids=9)))
-    assert expected["found"] == {"pids": 9}, expected
+    [found] = bench.ask(SetLimits(name="svc.one", limits=GroupLimits(cpus=0.2)))
+    assert found["found"] == {"cpus": 0.2}, found
+    [found] = bench.ask(SetLimits(name="svc", limits=GroupLimits(pids=9)))
+    assert found["found"] == {"pids": 9}, found
     wait_until(lambda: (cgroups.throttled_s(paths[1]) or 0.0) > 0.3)
     assert not cgroups.throttled_s(paths[2])
     [result] = bench.ask(bench.python("svc.forks", FORKS, "tool", "svc.one"))
@@ -180,8 +180,8 @@ def what_is_left_in_a_group_ends_with_it(bench: Bench) -> None:
 
 def the_labs_network_has_settings_of_its_own(bench: Bench) -> None:
     before = Path("/proc/sys/net/core/somaxconn").read_text()
-    [expected] = bench.ask(HoldSysctls(values={"net.core.somaxconn": "77", "fs.file-max": "4321"}))
-    found = {one["name"]: (one["found"], one["layer"]) for one in expected["settings"]}
+    [result] = bench.ask(HoldSysctls(values={"net.core.somaxconn": "77", "fs.file-max": "4321"}))
+    found = {one["name"]: (one["found"], one["layer"]) for one in result["settings"]}
     assert found["net.core.somaxconn"] == ("77", "network")
     assert found["fs.file-max"][1] == "machine"
     assert found["fs.file-max"][0] != "4321"

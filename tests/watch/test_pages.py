@@ -134,8 +134,8 @@ def page(**values: int | str) -> bytes:
     """A page of hsperfdata with these numbers and texts, `__` for a dot."""
     entries = b""
     for name, value in values.items():
-        expected = name.replace("__", ".").encode() + b"\0"
-        name_at, data_at = 20, 20 + -(-len(expected) // 8) * 8 + 4
+        found = name.replace("__", ".").encode() + b"\0"
+        name_at, data_at = 20, 20 + -(-len(found) // 8) * 8 + 4
         data = struct.pack("<q", value) if isinstance(value, int) else value.encode() + b"\0"
         length = -(-(data_at + len(data)) // 8) * 8
         head = struct.pack(
@@ -149,7 +149,7 @@ def page(**values: int | str) -> bytes:
             1,
             data_at,
         )
-        entries += (head + expected).ljust(data_at, b"\0") + data.ljust(length - data_at, b"\0")
+        entries += (head + found).ljust(data_at, b"\0") + data.ljust(length - data_at, b"\0")
     return (
         struct.pack("<4sBBBBiiqii", b"\xca\xfe\xc0\xc0", 1, 2, 0, 1, len(entries), 0, 0, 32, len(values))
         + entries

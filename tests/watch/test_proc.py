@@ -161,11 +161,11 @@ def test_changed_machine_files_are_read_again(tmp_path: Path, monkeypatch: pytes
     counts.write_text("5\t0\t9\n")
     monkeypatch.setattr(HostMonitor, "root", str(tmp_path))
     monitor = HostMonitor("", {})
-    expected = [[one.value for one in monitor.sample()] for _ in range(2)]
+    found = [[one.value for one in monitor.sample()] for _ in range(2)]
     counts.write_text("6\t0\t9\n")
-    expected.append([one.value for one in monitor.sample()])
+    found.append([one.value for one in monitor.sample()])
     monitor.close()
-    assert expected == [[5, 9], [5, 9], [6, 9]]
+    assert found == [[5, 9], [5, 9], [6, 9]]
 
 
 def test_costly_files_are_read_once_a_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,8 +72,8 @@ def stray(command: Sequence[str]) -> Iterator[int]:
         os.execvp(sys.argv[1], sys.argv[1:])
         """
     )
-    expected = completed([sys.executable, "-c", code, *command], check=True)
-    pid = int(expected.stdout)
+    found = completed([sys.executable, "-c", code, *command], check=True)
+    pid = int(found.stdout)
     try:
         yield pid
     finally:
@@ -160,9 +160,9 @@ def test_what_a_server_is_connected_to_is_no_stranger_and_its_neighbour_is_one()
         monitor = watching(external(web))
         pids = [client.ask(b"burn") for client in clients]
         assert strangers(monitor, *pids) == {pids[-1]}
-        expected = " ".join(monitor.news())
-        assert "listens where the load is sent" in expected
-        assert "is connected to the server" in expected
+        found = " ".join(monitor.news())
+        assert "listens where the load is sent" in found
+        assert "is connected to the server" in found
         assert len(monitor.news()) == len(set(monitor.news())) == 2
 
 

@@ -46,17 +46,15 @@ def make() -> str:
 def _trust(own: Mapping[str, Any], kit: Any) -> str:
     """Return which of its options need --trust, and which parameters of `tuning` do not."""
     asking = [code(name) for name in own if name not in kit.harmless | kit.addresses]
-    expected = [f"Needs `--trust`: {', '.join(asking)}."] if asking else []
+    found = [f"Needs `--trust`: {', '.join(asking)}."] if asking else []
     if kit.addresses:
-        expected.append(
+        found.append(
             f"Its host needs `--authorise`: {', '.join(code(name) for name in sorted(kit.addresses))}."
         )
     if kit.harmless_tuning:
         plain = ", ".join(code(name) for name in sorted(kit.harmless_tuning))
-        expected.append(
-            f"Parameters of `tuning` that need no `--trust` while they have a plain value: {plain}."
-        )
-    return " ".join(expected) + "\n" if expected else ""
+        found.append(f"Parameters of `tuning` that need no `--trust` while they have a plain value: {plain}.")
+    return " ".join(found) + "\n" if found else ""
 
 
 def _ignored(names: Sequence[str]) -> str:

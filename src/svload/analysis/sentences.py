@@ -286,14 +286,14 @@ def _gave_way(cases: Sequence[CaseResult]) -> Iterator[Finding]:
         found = first_to_fail(case.evidence) if case.instrument != "REFUSED" else ()
         if found:
             alike.setdefault(tuple(map(what_failed, found)), []).append(case)
-    for text, same in alike.items():
+    for signs, same in alike.items():
         first = first_to_fail(same[0].evidence)[0]
         at = f", {show_duration(first.first_s)} into its load" if len(same) == 1 and first.first_s else ""
-        then = f"; then {'; '.join(text[1:_MOST_REPORTED])}" if len(text) > 1 else ""
-        more = f"; {len(text) - _MOST_REPORTED} more" if len(text) > _MOST_REPORTED else ""
+        then = f"; then {'; '.join(signs[1:_MOST_REPORTED])}" if len(signs) > 1 else ""
+        more = f"; {len(signs) - _MOST_REPORTED} more" if len(signs) > _MOST_REPORTED else ""
         yield Finding(
             kind="limit",
-            sentence=f"First limit reached in {', '.join(case.case for case in same)}: {text[0]}{at}{then}{more}.",
+            sentence=f"First limit reached in {', '.join(case.case for case in same)}: {signs[0]}{at}{then}{more}.",
             evidence=tuple(f"cases/{case.case}" for case in same),
             certainty="measured",
         )

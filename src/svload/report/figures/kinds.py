@@ -269,11 +269,11 @@ def load(gathered: Gathered) -> Iterator[Figure]:
 
 def response(gathered: Gathered) -> Iterator[Figure]:
     """Yield the figure; nothing if no case has a median."""
-    key, text = f"{gathered.group}.response.p50", gathered.numbers
+    key, numbers = f"{gathered.group}.response.p50", gathered.numbers
     cases = [case for case in gathered.findings.cases if case.excluded is None and key in case.metrics]
     points = {
         case.case: [
-            Replicate(trial.trial, trial.replicate, value, text.of_trial(trial, key).grade)
+            Replicate(trial.trial, trial.replicate, value, numbers.of_trial(trial, key).grade)
             for trial in gathered.trials_of(case.case)
             if key in trial.metrics and (value := trial.metrics[key].value) is not None and value > 0
         ]
@@ -284,7 +284,7 @@ def response(gathered: Gathered) -> Iterator[Figure]:
 
     def draw(width: float) -> str:
         rows = [
-            (case_label(case, varying(gathered), width), points[case.case], None if text.of_case(case, key).refused else case.metrics[key])
+            (case_label(case, varying(gathered), width), points[case.case], None if numbers.of_case(case, key).refused else case.metrics[key])
             for case in cases
         ]  # fmt: skip
         return strips_chart(
