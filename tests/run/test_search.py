@@ -130,6 +130,26 @@ def test_a_hang_is_given_up_sooner(tmp_path: Path, that: str, within_s: float | 
     assert lock.search.given_up_s == (waits_s if waits_s < 30 else None)
 
 
+@pytest.mark.parametrize(
+    ("that", "within_s", "lasts_s"),
+    [
+        ("p95 <= 10 ms", None, 5),
+        ("p95 <= 10 ms", 90, 2.25),
+        ("p95 <= 300 ms", 90, 4.5),
+        ("p95 <= 300 ms", 60, 3.5),
+        ("p95 <= 300 ms", 20, 1),
+        ("success_rate >= 99 %", 90, 2.25),
+        ("p95 <= 1 s and p50 <= 100 ms", None, 15),
+        ("p95 <= 3 s", None, 30),
+    ],
+)
+def test_a_trial_lasts_many_times_the_allowed_response(
+    tmp_path: Path, that: str, within_s: float | None, lasts_s: float
+) -> None:
+    asked = CapacityAsk("http://127.0.0.1:9/", that=that, within_s=within_s)
+    assert searched_lock(asked, api.Choices(out=tmp_path)).measure.duration_ns == lasts_s * 1e9
+
+
 @pytest.mark.parametrize("typed", ["30s", "2s"])
 def test_a_time_out_that_was_typed_stays(tmp_path: Path, typed: str) -> None:
     url = "http://127.0.0.1:9/"
