@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import isnan, log
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,8 @@ from tests.evolve import evolve
 from tests.support import SyntheticRun, TurnModel, make_run
 
 from svload import api
-from svload.analysis.claims.turned import Turned, _defer, _within_and_between
-from svload.analysis.claims.turns import Turns
+from svload.analysis.claims.turned import Turned, _defer, _effect, _requests, _within_and_between
+from svload.analysis.claims.turns import Turns, by_turn
 from svload.analysis.judge import judge_trial
 from svload.analysis.readings import Series
 from svload.api.runs import FinalVerdicts
@@ -140,6 +141,29 @@ def test_a_request_is_due_in_load_time_and_takes_real_time() -> None:
     assert stamps(450, -1, -1) == dict.fromkeys(waited, -1) | {"due_ns": 150}
 
 
+def delayed(late_ns: int, stamped: float = 1.0) -> Turned:
+    """Return ten turns of 40 responses of 10 ms each, begun and read late by half of `late_ns` each."""
+    due = np.arange(400) * 1_000
+    turns = Turns(np.arange(10) * 40_000, np.arange(1, 11) * 40_000, np.arange(1, 11) * 40_000)
+    half = np.full(400, late_ns // 2)
+    rows = {
+        "due_ns": due, "ready_ns": due, "done_ns": due + 10_000_000 + late_ns, "error": np.zeros(400, dtype=int),
+        "connection": np.zeros(400, dtype=int), "ok": np.ones(400, dtype=bool), "lag_ns": half,
+        "read_lag_ns": np.where(np.arange(400) < 400 * stamped, half, -1),
+    }  # fmt: skip
+    found = _requests(rows, turns, "response")
+    responses = [None if one is None else by_turn(one, turns, np.ones(400, dtype=bool)) for one in found]
+    none = np.zeros(10, dtype=bool)
+    return Turned(responses[0] or (), responses[1], none, none, 0.0, {}, (None,) * 10)
+
+
+def test_a_round_has_an_effect_without_the_generator_s_own_delays() -> None:
+    """Known for each request, so that the same rounds give both effects; else for whole trials only."""
+    effect = _effect((delayed(0), delayed(1_000_000)), 0.95)
+    assert (effect.effect, effect.clean) == (pytest.approx(log(1.1)), pytest.approx(0.0, abs=1e-9))
+    assert isnan(_effect((delayed(0), delayed(1_000_000, stamped=0.5)), 0.95).clean)
+
+
 def readings(metric: str, *read: tuple[int, float]) -> list[tuple[int, float]]:
     at, values = zip(*read, strict=True)
     names = {"service": "web", "monitor": "process", "entity": "", "metric": metric}
@@ -163,7 +187,7 @@ def test_other_readings_are_those_within_the_turns_and_right_after() -> None:
 
 def of_side(within: float, between: float) -> Turned:
     none = np.zeros(1, dtype=bool)
-    return Turned((), none, none, 0.0, {"CPU": (within, between)}, ())
+    return Turned((), None, none, none, 0.0, {"CPU": (within, between)}, ())
 
 
 def test_the_side_that_defers_work_is_not_hidden_by_the_other() -> None:

@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 Table = Mapping[str, NDArray[Any]]
 Ints = NDArray[np.int64]
 _BUCKETS = 1 << 13
+DELAYED = ("response", "ok_response")
+"""The times that include the generator's own delays."""
+STAMPED_ALL = 0.99
+"""From this share of the ok requests on, those with a read timestamp are not a sample: the generator's delays
+are known for all."""
 
 
 @dataclass(frozen=True)
@@ -272,6 +277,15 @@ class Rows(Mapping[str, NDArray[Any]]):
 
     def __len__(self) -> int:
         return len(self["due_ns"])
+
+
+def generator_delays_ns(rows: Rows) -> Ints | None:
+    """Return what the generator itself added to each response: how late it began, and how late it read. None
+    where too few of the ok requests have a read timestamp."""
+    read_ns, ok = rows["read_lag_ns"], rows["ok"]
+    if not ok.any() or (read_ns[ok] >= 0).mean() < STAMPED_ALL:
+        return None
+    return np.asarray(rows["lag_ns"] + np.maximum(read_ns, 0))
 
 
 def first_feeder(group: Group) -> str | None:

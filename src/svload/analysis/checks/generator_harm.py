@@ -27,19 +27,23 @@ from svload.analysis.quantiles import (
     ranked_values,
 )
 from svload.analysis.readings import mean_rate, of_monitor
-from svload.analysis.view import GroupView, Window, kept_window, steps_of
+from svload.analysis.view import (
+    DELAYED,
+    STAMPED_ALL,
+    GroupView,
+    Window,
+    generator_delays_ns,
+    kept_window,
+    steps_of,
+)
 from svload.model.metrics import STATS, metric_name
 from svload.model.results import CheckResult, Grade, Harm
 from svload.model.study import CaseConfig
 from svload.model.units import show_duration, show_percent
 from svload.store import TrialData
 
-_METRICS = ("response", "ok_response")
 _PERCENTILES = tuple(stat for stat in STATS if stat.startswith("p"))
 """All percentiles of the grammar: what a study asks for beside those that tables show is shown, too."""
-_ALL = 0.99
-"""From this share of the ok requests on, those with a read timestamp are not a sample: their harm is the
-actual harm."""
 
 
 class Figure(NamedTuple):
@@ -135,7 +139,7 @@ def _sentence(most: Figure, grade: Grade, missing: list[Missing]) -> str:
 def _harms(figures: list[Figure], context: Context) -> tuple[Harm, ...]:
     found: dict[str, Figure] = {}
     for figure in sorted(figures, key=_severity):
-        for metric in _METRICS:
+        for metric in DELAYED:
             if (number := f"{figure.group}.{metric}.{figure.stat}") in context.metrics:
                 found[number] = figure
     return tuple(
@@ -155,7 +159,7 @@ def _figures(view: GroupView, context: Context) -> Iterator[Figure]:
 
 
 def _is_shown(context: Context, view: GroupView, stat: str) -> bool:
-    shown = (context.metrics.get(f"{view.name}.{metric}.{stat}") for metric in _METRICS)
+    shown = (context.metrics.get(f"{view.name}.{metric}.{stat}") for metric in DELAYED)
     return any(estimate is not None and estimate.value is not None for estimate in shown)
 
 
@@ -163,18 +167,19 @@ def _of_rows(view: GroupView, shown: list[str], mean: bool) -> Iterator[Figure]:
     rows = view.rows
     assert rows is not None
     ok = rows["ok"]
-    response, clean = rows["response_ns"][ok], (rows["response_ns"] - rows["lag_ns"])[ok]
+    delays = generator_delays_ns(rows)
+    every = delays is not None
+    response = rows["response_ns"][ok]
+    clean = (rows["response_ns"] - (delays if every else rows["lag_ns"]))[ok]
     if not len(response):
         return
-    read_lag = rows["read_lag_ns"][ok]
-    sampled = read_lag >= 0
-    if every := sampled.mean() >= _ALL:
-        clean = clean - np.maximum(read_lag, 0)
     yield from _percentiles(view, shown, ranked_values(response, view.due), ranked_values(clean, view.due))
     if mean:
         yield _figure(view, "mean", float(response.mean()), float(clean.mean()))
     if every:
         return
+    read_lag = rows["read_lag_ns"][ok]
+    sampled = read_lag >= 0
     stamped, without = response[sampled], (clean - read_lag)[sampled]
     total = _total(len(stamped), view, int(ok.sum()))
     yield from _sampled(view, shown, ranked_values(stamped, total), ranked_values(without, total))
@@ -190,7 +195,7 @@ def _of_histograms(view: GroupView, shown: list[str], mean: bool) -> Iterator[Fi
         return
     stamped, clean = view.histogram("sampled_response"), view.histogram("sampled_clean")
     read_lag = view.histogram("read_lag")
-    every = stamped.sum() >= _ALL * response.sum()
+    every = stamped.sum() >= STAMPED_ALL * response.sum()
     # It excludes read lag, too, where there is a timestamp.
     without = view.histogram("response_without_lag")
     yield from _percentiles(view, shown, ranked_counts(response, view.due), ranked_counts(without, view.due))
@@ -272,7 +277,7 @@ def _missing(view: GroupView, context: Context) -> Missing | None:
     else:
         ok = int(view.histogram("response").sum())
         stamped = int(view.histogram("sampled_response").sum())
-    if stamped >= _ALL * ok:
+    if stamped >= STAMPED_ALL * ok:
         return None
     stats = tuple(stat for stat in _PERCENTILES if _is_shown(context, view, stat) and stamped < _needed(stat))
     return Missing(view.name, stats, stamped) if stats else None

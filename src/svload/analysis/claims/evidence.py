@@ -140,17 +140,19 @@ def shown_in_turns(
     """Return the effect where both sides of each pair took turns: `blocks` by cell and block as in `found`,
     which tells what the pairs lack, their units, and the generator's own delays. Strangers affected both
     sides alike, so they are reported but have no weight."""
-    effects, errors, pooled = (
+    effects, errors, pooled, clean = (
         np.array([[getattr(one, name) for one in cell] for cell in blocks])
-        for name in ("effect", "error", "pooled")
+        for name in ("effect", "error", "pooled", "clean")
     )
     there = ~np.isnan(found.logs) & ~np.isnan(effects)
     effects, pooled = (np.where(there, one, np.nan) for one in (effects, pooled))
     weight = block_weights(effects, errors)
-    lag = np.where(there, found.logs - found.clean, 0.0)
+    # Delays of a sample of the requests are known for whole trials only.
+    clean = np.where(np.isnan(clean), effects - (found.logs - found.clean), np.where(there, clean, np.nan))
+    lagged = not np.array_equal(effects, clean, equal_nan=True)
     broken = found.broken & bool(there.any())
     least = _least_scatter(found)
-    fits = fits_of(effects, effects - lag, broken, weight, found.unit, least)
+    fits = fits_of(effects, clean, broken, weight, found.unit, least)
     p = float(largest_p(fits))
     rounds = [
         one.rounds
@@ -171,7 +173,7 @@ def shown_in_turns(
         int(broken.sum()),
         None if np.isnan(p) else p,
         _flips(effects, weight),
-        float(fits[1].mean) if lag.any() and np.isfinite(fits[1].mean) else None,
+        float(fits[1].mean) if lagged and np.isfinite(fits[1].mean) else None,
         "over all requests together it is {ratio:.3g} ×, so some of its rounds say otherwise",
         (*few, *guards),
     )

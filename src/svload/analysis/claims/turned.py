@@ -34,7 +34,7 @@ from svload.analysis.disturbances import strangers_share
 from svload.analysis.quantiles import NS, Floats, Ranked
 from svload.analysis.readings import Readings, Series, whole_of
 from svload.analysis.turn_plan import unmeasured_ns
-from svload.analysis.view import GroupView, Rows, Window, look, steps_of
+from svload.analysis.view import DELAYED, GroupView, Rows, Window, generator_delays_ns, look, steps_of
 from svload.model.metrics import MetricRef
 from svload.model.pairs import PairRatio, RoundOfTurns
 from svload.model.results import TrialResult
@@ -58,12 +58,14 @@ failures."""
 
 @dataclass(frozen=True)
 class Turned:
-    """One number's requests that count, turn by turn; for each turn, whether one was in flight as the next
+    """One number's requests that count, turn by turn, also without the generator's own delays (None: these are
+    not known for every request, or are no part of the number); for each turn, whether one was in flight as the next
     one began, and whether one waited for a slot; the growth of its mean response; what the side used (within,
     between its turns, for each second of them) by resource; and the share of the machine that strangers had
     in each turn."""
 
     turns: tuple[Ranked, ...]
+    clean: tuple[Ranked, ...] | None
     overlapping: Flags
     waited: Flags
     growth: float
@@ -88,12 +90,13 @@ def turned_of(trial: TrialData, config: CaseConfig, refs: Sequence[MetricRef]) -
         group = groups.get(owner)
         if group is None or group.rows is None:
             continue
-        requests = _requests(group.rows, turns, metric)
+        requests, clean = _requests(group.rows, turns, metric)
         counts = measured(requests, turns, record.p99_ns)
         responses = by_turn(requests, turns, counts)
+        without = None if clean is None else by_turn(clean, turns, counts)
         overlapping, waited = in_flight(requests, turns), waits(requests, turns)
         growth = growth_in_turn(requests, turns, counts, record.p99_ns)
-        of_all = Turned(responses, overlapping, waited, growth, used, strangers)
+        of_all = Turned(responses, without, overlapping, waited, growth, used, strangers)
         found |= {str(ref): of_all for ref in of_one}
     return found
 
@@ -107,15 +110,19 @@ def _groups(trial: TrialData, config: CaseConfig) -> Iterator[GroupView]:
         yield from steps_of(trial, group)
 
 
-def _requests(rows: Rows, turns: Turns, metric: str) -> Requests:
-    requests = Requests.of_rows(rows, turns)
-    stamps = _STAMPS[metric]
-    if stamps is None:
-        return requests
-    first, last = (rows[name].astype(float) for name in stamps)
-    kept = np.flatnonzero(rows["ok"])
-    columns = {name: column[kept] for name, column in vars(requests).items()}
-    return replace(Requests(**columns), response_ns=(last - first)[kept])
+def _requests(rows: Rows, turns: Turns, metric: str) -> tuple[Requests, Requests | None]:
+    """Return the requests with this metric as their response, and the same without the generator's delays."""
+    requests, stamps = Requests.of_rows(rows, turns), _STAMPS[metric]
+    delay_ns = generator_delays_ns(rows) if metric in DELAYED else None
+    if stamps is not None:
+        first, last = (rows[name].astype(float) for name in stamps)
+        kept = np.flatnonzero(rows["ok"])
+        columns = {name: column[kept] for name, column in vars(requests).items()}
+        requests = replace(Requests(**columns), response_ns=(last - first)[kept])
+        delay_ns = None if delay_ns is None else delay_ns[kept]
+    if delay_ns is None:
+        return requests, None
+    return requests, replace(requests, response_ns=requests.response_ns - delay_ns)
 
 
 def _strangers(trial: TrialData, turns: Turns) -> Iterator[float | None]:
@@ -217,7 +224,7 @@ class TurnedBlocks:
         return texts
 
 
-_NO_EFFECT = BlockEffect(nan, nan, nan, 0)
+_NO_EFFECT = BlockEffect(nan, nan, nan, 0, nan)
 Pair = Sequence[Turned]
 
 
@@ -275,15 +282,23 @@ def _pairs(block: Pair) -> list[tuple[Turned, Turned]]:
 def _effect(block: Pair | None, p: float) -> BlockEffect:
     if block is None:
         return _NO_EFFECT
-    first, *off = [block_effect(before.turns, after.turns, p) for before, after in _pairs(block)]
+    first, *off = [_effect_of(before, after, p) for before, after in _pairs(block)]
     for other in off:
         first = BlockEffect(
             first.effect - other.effect,
             hypot(first.error, other.error),
             first.pooled - other.pooled,
             min(first.rounds, other.rounds),
+            first.clean - other.clean,
         )
     return first
+
+
+def _effect_of(before: Turned, after: Turned, p: float) -> BlockEffect:
+    found = block_effect(before.turns, after.turns, p)
+    if before.clean is None or after.clean is None:
+        return found
+    return replace(found, clean=block_effect(before.clean, after.clean, p).effect)
 
 
 def _rounds(block: Pair | None, p: float) -> Iterator[RoundOfTurns]:

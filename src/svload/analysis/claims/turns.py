@@ -175,13 +175,15 @@ def log_ratio(baseline: Ranked, treatment: Ranked, p: float) -> float:
 
 @dataclass(frozen=True)
 class BlockEffect:
-    """The effect of one block, in log ratios: the median of its rounds with that median's standard error, and
-    the ratio of the percentiles of all measured requests. NaN: it has no such number."""
+    """The effect of one block, in log ratios: the median of its rounds with that median's standard error, the
+    ratio of the percentiles of all measured requests, and the effect without the generator's own delays.
+    NaN: it has no such number."""
 
     effect: float
     error: float
     pooled: float
     rounds: int
+    clean: float = nan
 
     @property
     def few(self) -> bool:
