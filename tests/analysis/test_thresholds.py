@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,8 @@ from svload.analysis import limits
 from svload.analysis.cases import over_runs, threshold_results
 from svload.analysis.criteria import criterion_of, outcome
 from svload.analysis.judge import Beliefs, judge_run, judge_trial
+from svload.analysis.measures import GroupMeasures
+from svload.analysis.view import kept_window, look
 from svload.model.results import Belief, CaseResult, CheckResult, Estimate, Findings, Harm, ThresholdResult
 from svload.store import TrialData
 
@@ -91,6 +94,21 @@ def test_a_single_load_is_decided_by_its_own_interval(closed: Bench) -> None:
     none = judged(closed, f"{P95} < 200 ms", [Estimate(value=0.18, weak=True)])
     assert none.outcome == "open"
     assert "a longer load would decide it" in none.told
+
+
+@pytest.mark.parametrize("share", [0.1, 0.05, 0.01, 0.001])
+def test_a_share_of_errors_at_its_limit_holds(closed: Bench, share: float) -> None:
+    """0.1 · 0.1 / 0.1 is above 0.1, and 1 − 0.999 above 0.001."""
+    criterion = criterion_of(f"error_rate <= {100 * share:g} %", closed.configs["TC0"])
+    assert outcome(criterion, Estimate(value=share), mirror=Estimate(value=1 - share)) is True
+    config, trial = closed.configs["TC0"], closed.trials()[0]
+    group = look(trial, config, kept_window(trial.summary))[0]
+    due = np.zeros_like(group.intervals["due"])
+    due[0] = 1_000
+    view = replace(
+        group, intervals={**group.intervals, "due": due, "ok": due - (due * share).round().astype(int)}
+    )
+    assert GroupMeasures(view).all()["error_rate"].value == share
 
 
 def test_success_without_a_failure_is_what_it_is(closed: Bench) -> None:

@@ -126,7 +126,7 @@ def range_of(
         disturbed = max(disturbed[0], widest[0]), min(disturbed[1], widest[1])
     if value <= 0:  # no share of 0 is a range
         return min(low, disturbed[0]), max(high, disturbed[1])
-    return low * max(disturbed[0], 0.0) / value, high * disturbed[1] / value
+    return low * (max(disturbed[0], 0.0) / value), high * (disturbed[1] / value)
 
 
 def outcome(

@@ -206,12 +206,12 @@ class GroupMeasures:
     def _scalars(self) -> dict[str, Estimate]:
         group, cells = self.group, self.group.intervals
         completed = cells["completed_ok"] + cells["completed_failed"]
-        success = (
-            _exact(group.ok / group.due, group.due)
-            if group.due
-            else Estimate(value=None, reason="no request is due in the kept window", why="no request")
+        none = Estimate(value=None, reason="no request is due in the kept window", why="no request")
+        # Counted and not 1 − success, whose rounding puts an error rate at its limit beyond it.
+        success, errors = (
+            _exact(count / group.due, group.due) if group.due else none
+            for count in (group.ok, group.due - group.ok)
         )
-        errors = success if success.value is None else _exact(1 - success.value, group.due)
         # Every load waits for its last answers: what is left was cut when the time of a search was over.
         cut = 0 if group.stopped else group.summary.in_flight
         return {
