@@ -256,6 +256,19 @@ def test_what_was_found_is_told_with_every_load_and_trial(study: Callable[..., s
     assert search_outcome(shown) == "pass"
 
 
+def test_an_interval_that_reaches_below_the_allowed_loads_is_no_pass(study: Callable[..., str]) -> None:
+    """Its lower end was raised to the smallest allowed load, which then was enough."""
+    lock = lock_of(study(), that=CRITERION, least=99, at_least=99)
+
+    def noisy(trial: Any, users: int) -> TrialResult:
+        return result(trial, 0.2 * (users / 101) ** 2 * 1.3 ** ((trial.position * 7 % 5 - 2) / 2))
+
+    shown = capacity_of(lock, played(lock, made=noisy)[1])
+    assert shown.state == "found", shown.sentence
+    assert shown.low < 99 <= shown.limit
+    assert shown.gate.outcome == "open"
+
+
 @pytest.mark.parametrize(
     ("breaks_above", "asked", "state", "words"),
     [

@@ -197,8 +197,8 @@ def capacity_of(
         ended=isinstance(step, Answer),
         state=found.state if isinstance(step, Answer) else "searching",
         limit=None if limit is None else limit.value,
-        low=found.held if limit is None else _within(asked, floor(limit.low)),
-        high=found.broke if limit is None else _within(asked, ceil(limit.high)),
+        low=found.held if limit is None else floor(limit.low),
+        high=found.broke if limit is None else ceil(limit.high),
         width=None if limit is None else limit.width,
         drift=0.0 if limit is None else limit.drift,
         levels=() if asked.gain is not None else tuple(_levels(lock, ordered)),
@@ -228,10 +228,6 @@ def capacity_finding(found: CapacityResult | None) -> list[Finding]:
             certainty=STATE_WORDS[found.state],
         )
     ]
-
-
-def _within(asked: CapacitySearch, load: int) -> int:
-    return min(max(load, asked.least), asked.most)
 
 
 def _trials(lock: Lock, results: Sequence[TrialResult]) -> list[CapacityTrial]:
