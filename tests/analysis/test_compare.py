@@ -20,8 +20,10 @@ from svload.analysis.claims.pairs import Gathered, Made
 from svload.analysis.claims.statistic import weights
 from svload.analysis.contrasts import contrasts_of, plan_comparisons
 from svload.analysis.explored import told_of_success
+from svload.analysis.floor import LabFloor
 from svload.analysis.judge import judge_run
 from svload.analysis.runs import NOT_INTERLEAVED, compare_runs
+from svload.model.certificates import Floor
 from svload.model.results import Belief, CheckResult, Claim, Estimate, Grade, Harm, TrialResult
 from svload.model.study import Comparison, Lock, Measure
 from svload.report.wording.claimed import rules_out
@@ -197,6 +199,14 @@ def test_what_is_open_says_how_many_more_blocks_would_decide(closed: Bench) -> N
         return bool(reach * sd / sqrt(blocks) <= mean)
 
     assert decides(n) and not decides(n - 1)
+
+
+def test_blocks_of_turns_last_as_long_whatever_is_compared(closed: Bench) -> None:
+    """All six trials of a block begin at once, and a block each minute; a throughput is not read turn by turn."""
+    trials = blocks([1.5, 0.9, 1.6, 0.85, 1.4, 1.0])
+    made = {one.trial: Made(0, 60.0 * one.block + 0.001 * place) for place, one in enumerate(trials)}
+    (claim,) = claims(closed, lock_with(closed.lock, 6, PROTOCOL, order="turns"), trials, made)
+    assert claim.more_s == pytest.approx(claim.more_blocks * 60, rel=0.01)
 
 
 def test_holm_and_bonferroni_count_every_claim_of_the_study(closed: Bench) -> None:
@@ -654,6 +664,9 @@ def test_plan_takes_its_noise_from_the_last_run(closed: Bench) -> None:
     assert planned["mde"] == pytest.approx(earlier[0].mde)
     assert 0.02 < planned["mde"] < 0.08
     assert "detects" in planned["sentence"]
+    floor = Floor(load="", metric="", pairs=20, floor=0.6, sd=0.3)
+    (with_floor,) = plan_comparisons(lock, earlier, lambda _: LabFloor(floor))
+    assert with_floor["mde"] == pytest.approx(exp(LabFloor(floor).of_mean(6, 1)) - 1), "no claim below it"
 
 
 def test_effects_of_a_synthetic_run_are_found(tmp_path: Path) -> None:

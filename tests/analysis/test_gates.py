@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import re
+from math import exp, log1p, sqrt
 from typing import Any
 
+import numpy as np
 import pytest
+from scipy import stats
 from tests.analysis.conftest import Bench
 from tests.analysis.test_compare import PROTOCOL, RATIOS, blocks, broken, claims, lock_with, trial
 from tests.evolve import evolve
 from tests.results import findings_of
 
 from svload import api
+from svload.analysis.claims.pairs import Made
+from svload.analysis.claims.turned import Turned
+from svload.analysis.quantiles import ranked_values
 from svload.model.errors import ExitCode
 from svload.model.results import Claim, Estimate, Findings, Gate, ThresholdResult, TrialResult
 from svload.model.study import Comparison, Lock
@@ -275,6 +281,82 @@ def test_a_gate_that_stays_open_says_how_many_more_blocks_would_decide_it(closed
     assert claim.outcome == "decided"
     assert claim.gate.outcome == "open"
     assert claim.more_blocks is not None
+
+
+@pytest.mark.parametrize(
+    ("fail_if", "sign"), [("worse by more than 5 %", 1), ("better by more than 5 %", -1)]
+)
+def test_more_blocks_of_a_gate_count_the_distance_to_its_own_side(
+    closed: Bench, fail_if: str, sign: int
+) -> None:
+    """3 % on the good side, ± 9 %: the margin is 8 % away, not 2 %."""
+    logs = [sign * (wobble - 0.03) for wobble in (0.1, -0.1, 0.08, -0.08, 0.09, -0.09)]
+    (claim,) = claims(closed, gated(closed.lock, fail_if), blocks([exp(one) for one in logs]))
+    assert claim.gate.outcome == "open"
+    n, sd, away = 6 + claim.more_blocks, float(np.std(logs, ddof=1)), abs(log1p(sign * 0.05)) + 0.03
+
+    def passes(blocks: int) -> bool:
+        reach = stats.t.ppf(0.975, blocks - 1) + stats.t.ppf(0.8, blocks - 1)
+        return bool(reach * sd / sqrt(blocks) <= away)
+
+    assert passes(n) and not passes(n - 1)
+
+
+def test_a_goodput_of_0_in_some_blocks_keeps_a_gate_open(closed: Bench) -> None:
+    """Every response was slower than the limit in two of six blocks: no ratio, but no pass by the other four."""
+    comparison = Comparison(name="tls", factor="protocol", baseline="http", metric="probe.goodput(200 ms)", fail_if="worse by more than 5 %")  # fmt: skip
+    trials = [
+        evolve(one, metrics={**one.metrics, "probe.goodput(200 ms)": Estimate(value=0.0 if one.case in HTTPS and one.block in dead else 100.0 * FLAT[one.block - 1])})
+        for dead in [(2, 5)]
+        for one in blocks(FLAT)
+    ]  # fmt: skip
+    (claim,) = claims(closed, lock_with(closed.lock, 6, comparison), trials)
+    assert (claim.outcome, claim.gate.outcome) == ("open", "open")
+    assert claim.why_open == (
+        "6 of 18 pairs have no ratio (TC3.r2: its value is 0, which has no ratio), and without them the survivors would speak"
+    )
+
+
+def test_a_treatment_beyond_the_time_out_at_both_levels_is_no_interaction(closed: Bench) -> None:
+    late = Estimate(value=None, reason="> time-out (70 % failed)", why="time-out")
+    dead = {"response__p50": late, "success_rate": Estimate(value=0.3)}
+    for found in claims(closed, gated(closed.lock, by="server"), changed(blocks(FLAT), **dead)):
+        assert (found.outcome, found.ratio.value) == ("open", None)
+        assert "6 of 6 pairs reach beyond the time-out" in found.why_open
+        assert found.gate.why == "success falls from 100 % to 30 %"
+
+
+def test_an_interaction_lacks_a_quadruple_that_is_late_at_the_first_level(closed: Bench) -> None:
+    late = Estimate(value=None, reason="> time-out (70 % failed)", why="time-out")
+    alive, dead = blocks(FLAT), changed(blocks(FLAT), ("TC3",), response__p50=late)
+    trials = [two[one.block <= 2] for one, *two in zip(alive, alive, dead, strict=True)]
+    for found in claims(closed, gated(closed.lock, by="server"), trials):
+        assert (found.outcome, found.gate.outcome) == ("open", "open")
+        assert "2 of 6 pairs have no ratio (TC3.r1: > time-out" in found.why_open
+
+
+def in_rounds(failing: int) -> Turned:
+    """Ten rounds of 100 requests around 10 ms; in the first `failing` of them 60 of these fail."""
+    took = np.linspace(9e6, 11e6, 100)
+    turns = tuple(ranked_values(took[: 40 if round_ < failing else 100], 100) for round_ in range(10))
+    flags = np.zeros(10, dtype=bool)
+    return Turned(turns, flags, flags, 0.0, {}, (None,) * 10)
+
+
+@pytest.mark.parametrize(("failing", "outcome"), [(4, "pass"), (5, "open"), (6, "open")])
+def test_a_block_that_is_late_in_half_of_its_rounds_keeps_a_gate_open(
+    closed: Bench, failing: int, outcome: str
+) -> None:
+    """The median over all of its requests is no time-out, and the other four blocks would pass it."""
+    trials, name = blocks(FLAT, (("TC0", "TC3"),)), "probe.response.p50"
+    made = {
+        one.trial: Made(None, 60.0 * one.block, {name: in_rounds(failing if one.case == "TC3" and one.block < 3 else 0)})
+        for one in trials
+    }  # fmt: skip
+    one = evolve(PROTOCOL, when={"server": "backend"}, fail_if="worse by more than 5 %")
+    (claim,) = claims(closed, lock_with(closed.lock, 6, one, order="turns"), trials, made)
+    assert (claim.gate.outcome, claim.outcome == "open") == (outcome, outcome == "open"), claim.gate.why
+    assert ("2 of 6 pairs reach beyond the time-out" in claim.why_open) == (outcome == "open")
 
 
 def test_a_gate_over_a_servers_metric_looks_at_success_too(closed: Bench) -> None:

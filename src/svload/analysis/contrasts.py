@@ -333,15 +333,14 @@ def _expected_mde(
         return None, NO_LAST_RUN
     from svload.analysis.inference import least_detectable, sd_of_interval
 
-    interval = (before.single or (before.ratio.low, before.ratio.high)) if before else (None, None)
-    low, high = interval
-    if before is None or low is None or high is None:
-        mde = least_detectable(floor.floor.sd, units, claims) if floor else None
-        if floor is None or mde is None:
-            return None, NO_LAST_RUN
-        return max(mde, exp(floor.of_mean(units, bring_ups)) - 1), ""
-    sd = sd_of_interval(low, high, before.blocks)
-    return (least_detectable(sd, units, claims), "") if sd is not None else (None, NO_LAST_RUN)
+    low, high = (before.single or (before.ratio.low, before.ratio.high)) if before else (None, None)
+    sd = floor.floor.sd if floor else None
+    if before is not None and low is not None and high is not None:
+        sd = sd_of_interval(low, high, before.blocks)
+    mde = None if sd is None else least_detectable(sd, units, claims)
+    if mde is None:
+        return None, NO_LAST_RUN
+    return max(mde, exp(floor.of_mean(units, bring_ups)) - 1 if floor else 0.0), ""
 
 
 LIMITS = frozenset({"cpus", "memory", "pids", "nofile", "nofile_hard", "link", "disk_rate"})

@@ -30,7 +30,7 @@ from svload.analysis.floor import LabFloor, floor_of
 from svload.analysis.inference import holm, least_detectable
 from svload.model.certificates import AaCertificate
 from svload.model.metrics import MetricRef
-from svload.model.pairs import CarryOver, Gate, SideSpread
+from svload.model.pairs import CarryOver, Gate, LostPair, SideSpread
 from svload.model.results import Claim, ClaimTurns, Estimate, TrialResult
 from svload.model.study import CaseConfig, Lock
 from svload.study.check import owners_of
@@ -108,7 +108,7 @@ def judge_claims(
     judged = [_judged(lock, contrast, configs, trials, made, certificate) for contrast in contrasts_of(lock)]
     adjusted = holm([1.0 if one.shown.p is None else one.shown.p for one in judged])
     answers = gates.judge_gates([_gate_facts(one, configs) for one in judged])
-    each_s = seconds_a_trial(trials, made)
+    each_s = seconds_a_trial(trials, made, lock.measure.order == "turns")
     block_s = each_s * len(lock.valid_cases) if each_s else None
     decided = sum(p <= limits.ALPHA for p in adjusted)
     together = [
@@ -219,6 +219,7 @@ def _shown(
     if turned is None:
         return found, shown(found, lock.measure.blocked, trials), None
     found.evidence = turned.evidence(found)
+    found.late_pairs = max(found.late_pairs, turned.late_pairs)
     effect = shown_in_turns(found, turned.effects, turned.guards)
     control = _control(lock, contrast, configs, trials, made)
     if control is not None:
@@ -245,6 +246,11 @@ def _why_open(
         )
     if effect.mean is None:
         return found.no_number if found.lost else "too few pairs are left"
+    if without := _without_number(found, effect):
+        return (
+            f"{len(without)} of {len(found.evidence) + len(found.lost)} pairs have no ratio "
+            f"({without[0].reason.partition('; ')[0]}), and without them the survivors would speak"
+        )
     if effect.units < contrast.least_units:
         what = "bring-up" if found.is_bring_up else "block"
         return f"it has {effect.units} {what}{'' if effect.units == 1 else 's'}, {contrast.least_units} are needed"
@@ -253,6 +259,12 @@ def _why_open(
     if carry is not None and carry.differs:
         return "it depends on which side ran just before"
     return ""
+
+
+def _without_number(found: Gathered, effect: Shown) -> list[LostPair]:
+    """Return the pairs without a number, such as a goodput of 0, of cases that have one in other blocks."""
+    kept = {cell[:2] for cell, stays in zip(found.cells, effect.effect.kept, strict=True) if stays}
+    return [one for one in found.lost if one.why == "no number" and (one.baseline, one.treatment) in kept]
 
 
 def _gate_facts(one: Judged, configs: Mapping[str, CaseConfig]) -> Facts | None:

@@ -324,13 +324,14 @@ def units_needed(one: Shown, claims: int, margin: float, gate: float | None) -> 
     five, or show that there is no difference.
 
     `margin`: log ratio within which there is none; `gate`: the log ratio of a gate's margin, which has to be
-    excluded. None above `MOST_MORE_BLOCKS`.
+    excluded on either side of it. None above `MOST_MORE_BLOCKS`.
     """
     mean = one.mean
     if mean is None or np.isnan(float(one.effect.se)):
         return None
     sd, pull = float(one.effect.se) * sqrt(one.units), one.strangers.dilution
-    same_at_all = pull <= limits.DILUTION_MOST and not one.held_back(-margin, margin, (mean, mean))
+    ends = (-margin, margin) if gate is None else (gate, None) if gate < 0 else (None, gate)
+    same_at_all = pull <= limits.DILUTION_MOST and not one.held_back(*ends, (mean, mean))
 
     def enough(n: int) -> bool:
         reach = t_reach(n - 1, limits.TAIL / claims) * sd / sqrt(n)
@@ -338,8 +339,9 @@ def units_needed(one: Shown, claims: int, margin: float, gate: float | None) -> 
         same = same_at_all and (abs(mean) + reach) / (1 - pull) <= margin
         if gate is None:
             return abs(mean) >= reach + likely or same
-        beyond = abs(mean) - abs(gate) >= reach + likely
-        return beyond or (same_at_all and (abs(mean) + reach + likely) / (1 - pull) <= abs(gate))
+        toward = mean if gate > 0 else -mean
+        beyond = toward - abs(gate) >= reach + likely
+        return beyond or (same_at_all and (toward + reach + likely) / (1 - pull) <= abs(gate))
 
     more = range(one.units + 1, one.units + limits.MOST_MORE_BLOCKS)
     return next((n for n in more if enough(n)), None)

@@ -187,13 +187,14 @@ def _span(low: float, high: float) -> str:
 
 def _certain_failure(gate: Facts) -> str:
     """Return what is worse than any limit: the treatment beyond the time-out or overloaded in most pairs,
-    where the baseline is not.
+    where the baseline is not. An interaction has no such answer: the same may be true at the first level of
+    `by`.
 
     These are counts and no tests, so Holm has nothing to correct: such a gate could not pass in any case. Of
     equal sides, each beyond in half of its trials, the treatment alone is beyond in most of three pairs with
     a chance of 16 %, of six with 4 %.
     """
-    if not gate.limit.worse:
+    if not gate.limit.worse or gate.found.contrast.by_levels:
         return ""
     _, late = gate.found.timed_out
     if late > gate.found.timed_out_of / 2:

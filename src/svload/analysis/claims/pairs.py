@@ -462,7 +462,10 @@ class Gathered:
 
     @property
     def beyond(self) -> int:
-        """1 where every pair has the treatment alone beyond the time-out, −1 the baseline alone, else 0."""
+        """1 where every pair has the treatment alone beyond the time-out, −1 the baseline alone, else 0; 0 for an
+        interaction, since the same may be true at the first level of `by`."""
+        if self.contrast.by_levels:
+            return 0
         early, late = self.timed_out
         whole = self.timed_out_of if self.timed_out_of == len(self.cells) * len(self.blocks) else 0
         return 1 if whole and late == whole else -1 if whole and early == whole else 0
@@ -524,13 +527,15 @@ def started_order(trials: Sequence[TrialResult], made: Mapping[str, Made]) -> li
     return [] if len({made[trial.trial].started_s for trial in begun}) < len(begun) else begun
 
 
-def seconds_a_trial(trials: Sequence[TrialResult], made: Mapping[str, Made]) -> float | None:
+def seconds_a_trial(
+    trials: Sequence[TrialResult], made: Mapping[str, Made], in_turns: bool = False
+) -> float | None:
     """Return the usual time from one trial's begin to the next one's; the trials of a block that take turns
     share its time equally. None where it is not known."""
     known = [(trial, made[trial.trial]) for trial in trials if trial.trial in made]
     begun: dict[str | int, float] = {}
     for trial, how in known:
-        together = trial.block if how.turned else trial.trial
+        together = trial.block if in_turns else trial.trial
         begun[together] = min(how.started_s, begun.get(together, how.started_s))
     gaps = sorted(after - before for before, after in pairwise(sorted(begun.values())))
     middle = gaps[len(gaps) // 2] * len(begun) / len(known) if gaps else 0.0

@@ -202,6 +202,11 @@ class TurnedBlocks:
         return float(self.overlapping.mean())
 
     @property
+    def late_pairs(self) -> int:
+        """The blocks in which half of the rounds have one side alone beyond the time-out."""
+        return sum(one.rounds > 0 and isnan(one.effect) for cell in self.effects for one in cell)
+
+    @property
     def rounds(self) -> int:
         """The rounds of all its blocks."""
         return sum(one.rounds for cell in self.effects for one in cell)
