@@ -312,6 +312,20 @@ def test_no_failure_is_as_far_within_as_can_be() -> None:
     assert reading(["success_rate >= 99 %"], success_rate=Estimate(value=1.0)).reading.margin == inf
 
 
+@pytest.mark.parametrize(("failed", "margin"), [(100.0, log(0.01)), (0.0, None)])
+def test_users_who_hang_for_the_whole_window_break_a_share(failed: float, margin: float | None) -> None:
+    """None of them makes a request in the kept window, so no share of that window is known."""
+    none = Estimate(value=None, reason="no request is due in the kept window", why="no request")
+    found = reading(
+        ["response.p95 <= 200 ms", "success_rate >= 99 %"],
+        response__p95=none,
+        success_rate=none,
+        failed=Estimate(value=failed),
+        requests=Estimate(value=100.0),
+    )
+    assert found.reading.margin == (None if margin is None else pytest.approx(margin))
+
+
 def test_a_disturbed_number_counts_as_it_was_measured() -> None:
     """Trials are in random order around the limit: what disturbs them is in their scatter."""
     refused = Estimate(value=None, why="refused", belief=Belief(grade="REFUSED", as_measured=0.15))

@@ -62,8 +62,11 @@ def measured(result: TrialResult, criteria: Sequence[Criterion], load: int, time
     for one in criteria:
         estimate = find(one.ref, result.metrics)
         value = as_measured(estimate)
-        if _is_share(one) and value is not None:
+        if _is_share(one) and (
+            value is not None or (estimate.why == "no request" and not is_broken(estimate))
+        ):
             value = _of_whole_load(one, value, result.metrics)
+        if _is_share(one) and value is not None:
             bad = value if _SHARES[one.ref.metric.name] else 1 - value
             shares[one.text] = (max(bad, 0.0), _allowed(one))
         margin = _margin(one, value, estimate, timeout_s)
@@ -108,9 +111,11 @@ def _count(result: TrialResult, group: str, of: str) -> float | None:
     return None if estimate is None else number_of(estimate)
 
 
-def _of_whole_load(criterion: Criterion, value: float, metrics: Mapping[str, Estimate]) -> float:
+def _of_whole_load(
+    criterion: Criterion, value: float | None, metrics: Mapping[str, Estimate]
+) -> float | None:
     """Return the share including requests that a warm-up cut leaves out, where it is worse: the server does
-    not support users whose first connection is refused or hangs."""
+    not support users whose first connection is refused or hangs. None: no request was due in the kept window."""
     failed, asked = (
         number_of(metrics[name]) if (name := f"{criterion.ref.owner}.{of}") in metrics else None
         for of in ("failed", "requests")
@@ -118,6 +123,8 @@ def _of_whole_load(criterion: Criterion, value: float, metrics: Mapping[str, Est
     if not asked or failed is None:
         return value
     share = failed / asked
+    if value is None:
+        value = share if _SHARES[criterion.ref.metric.name] else 1 - share
     return max(value, share) if _SHARES[criterion.ref.metric.name] else min(value, 1 - share)
 
 
