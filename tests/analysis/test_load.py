@@ -187,7 +187,8 @@ def test_requests_under_way_at_the_stop(open_loop: Bench, under_way: int, with_r
 
     def response(group: GroupView) -> list[float | None]:
         found = GroupMeasures(group).all()
-        return [found[f"response.{stat}"].value for stat in ("mean", "p50", "max")]
+        names = ("response.mean", "response.p50", "response.max", "success_rate", "error_rate")
+        return [found[name].value for name in names]
 
     assert response(stopped) == response(replace(view, rows=rows))
     assert response(went_on)[2] is None

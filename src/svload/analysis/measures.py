@@ -207,11 +207,11 @@ class GroupMeasures:
         group, cells = self.group, self.group.intervals
         completed = cells["completed_ok"] + cells["completed_failed"]
         none = Estimate(value=None, reason="no request is due in the kept window", why="no request")
+        due = group.due
+        if group.stopped:  # requests then under way neither failed nor were ok
+            due = group.ok + int((cells["failed"] + cells["dropped"]).sum())
         # Counted and not 1 − success, whose rounding puts an error rate at its limit beyond it.
-        success, errors = (
-            _exact(count / group.due, group.due) if group.due else none
-            for count in (group.ok, group.due - group.ok)
-        )
+        success, errors = (_exact(count / due, due) if due else none for count in (group.ok, due - group.ok))
         # Every load waits for its last answers: what is left was cut when the time of a search was over.
         cut = 0 if group.stopped else group.summary.in_flight
         return {
