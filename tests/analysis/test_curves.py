@@ -15,8 +15,9 @@ from tests.support.runs import BEARS_USERS, SERVER_CORES
 
 from svload.analysis.curves.curve import axes_of, curve_findings, load_curves, ramp_findings
 from svload.analysis.curves.trial_loads import resources_used
-from svload.analysis.judge import judge_run
+from svload.analysis.judge import judge_run, judge_trial
 from svload.analysis.sentences import _saturated
+from svload.analysis.series import CaseCut
 from svload.analysis.view import kept_window
 from svload.model.evidence import CaseEvidence, CaseLimit, Evidence, LimitUse
 from svload.model.executors import ConstantArrivalRate, ConstantVus, ThinkTime
@@ -400,3 +401,13 @@ def test_ramps_are_told_where_most_trials_broke() -> None:
     assert list(ramp_findings([broken("A", 40.0), broken("A", None), broken("A", None)])) == []
     (single,) = ramp_findings([broken("A", 40.0, "errors")])
     assert "errors start at 40 [38, 42] users" in single.sentence
+
+
+def test_the_law_uses_the_window_that_its_numbers_cover(closed: Bench) -> None:
+    """A cut of half the load would otherwise allow windows of ten cycles, and half of their bias."""
+    trial = closed.trial("TC1.r1")
+    low_ns, high_ns = trial.summary.window_ns
+    cut = CaseCut((high_ns - low_ns) // 2, "VALID", "")
+    found = judge_trial(trial, closed.config(trial), cut=cut)
+    assert found.loads
+    assert {one.window_s for one in found.loads.values()} == {kept_window(trial.summary, cut.cut_ns).seconds}

@@ -114,7 +114,7 @@ def judge_trial(
         deaths=tuple(death.sentence for death in trial.lab.deaths),
         outages=outages,
         stages=stages_of(trial, config, window),
-        loads=group_loads(whole, groups, metrics),
+        loads=group_loads(groups, metrics),
         uses=uses,
         breaks=ramp_breaks(config, groups),
         evidence=shown,

@@ -25,19 +25,16 @@ from svload.model.units import show_rate
 from svload.store import TrialData
 
 
-def group_loads(
-    trial: TrialData, groups: Sequence[GroupView], metrics: Mapping[str, Estimate]
-) -> dict[str, GroupLoad]:
+def group_loads(groups: Sequence[GroupView], metrics: Mapping[str, Estimate]) -> dict[str, GroupLoad]:
     """Return the load of each group with a constant load and a completed request in the window."""
-    low, high = trial.summary.window_ns
     return {
-        group.name: _load(group, (high - low) / 1e9, metrics.get(f"{group.name}.response.max"))
+        group.name: _load(group, metrics.get(f"{group.name}.response.max"))
         for group in groups
         if group.shape == "constant" and group.summary.completed_in_window
     }
 
 
-def _load(group: GroupView, window_s: float, longest: Estimate | None) -> GroupLoad:
+def _load(group: GroupView, longest: Estimate | None) -> GroupLoad:
     executor = group.spec.executor
     think_s = group.summary.think_ns / group.summary.completed_in_window / 1e9
     longest_s = longest.value if longest else None
@@ -45,7 +42,7 @@ def _load(group: GroupView, window_s: float, longest: Estimate | None) -> GroupL
         users=float(executor.vus) if isinstance(executor, ConstantVus) else None,
         rate_rps=executor.rate_rps if isinstance(executor, ConstantArrivalRate) else None,
         think_s=think_s,
-        window_s=window_s,
+        window_s=group.window.seconds,
         longest_cycle_s=None if longest_s is None else longest_s + think_s,
     )
 
