@@ -18,9 +18,6 @@ TAIL = 0.025
 SUCCESS_LEADS = 0.999
 """Share of ok requests of a group or step below which its failures lead the answer; fewer failures are
 reported in one line of the doubts."""
-LEAST_N_EFF = {0.5: 6, 0.75: 13, 0.9: 36, 0.95: 72, 0.99: 368, 0.999: 3688}
-"""Least effective sample for both ends of a percentile's interval: the smallest n with max(p, 1 − p)ⁿ ≤ 0.025,
-so that order statistics enclose it."""
 STRONG_TAIL = 10
 """A percentile is marked weak unless n_eff·(1 − p) reaches this."""
 BATCHES = 20

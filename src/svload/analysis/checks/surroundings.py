@@ -9,6 +9,7 @@ import numpy as np
 
 from svload.analysis import limits
 from svload.analysis.checks.base import Check, Context, smallest_shown_p99
+from svload.analysis.disturbances import unread
 from svload.analysis.readings import of_monitor
 from svload.analysis.view import kept_window
 from svload.model.results import CheckResult, Harm
@@ -121,16 +122,11 @@ def _is_loopback(address: str) -> bool:
 
 
 def _unread(trial: TrialData, context: Context) -> Iterator[str]:
-    """Report servers with neither processes nor machine known: what else runs there cannot be seen."""
+    """Report servers whose machine was not read: what else runs there cannot be seen."""
     asked = {host for group in context.groups for host in group.spec.hosts}
-    for facts in trial.lab.services:
-        away = bool(facts.endpoints) and not any(_is_here(end.address) for end in facts.endpoints)
-        if facts.service in asked and not facts.processes and not facts.machine and away:
-            yield f"what else runs on the machine of {facts.service} is not read"
-
-
-def _is_here(address: str) -> bool:
-    return address.startswith("unix:") or _is_loopback(address)
+    for service in unread(trial.monitors, trial.lab.services):
+        if service in asked:
+            yield f"what else runs on the machine of {service} is not read"
 
 
 def _ports(trial: TrialData, context: Context) -> Iterator[str]:
