@@ -113,15 +113,15 @@ def _limits_of(trial: TrialData, window: Window) -> Iterator[Part]:
     found += _of_groups(trial, window)
     found += [limit for facts in trial.lab.services for limit in _of_links(trial, facts, window)]
     unread = [limit for limit in found if limit.held_s is None]
-    idle = [limit for limit in found if not limit.acted]
+    idle = [limit for limit in found if limit.held_s is not None and not limit.acted]
     text = "; ".join(str(limit) for limit in (idle or found))
     if unread:
         lacking = ", ".join(f"{limit.kind.held_why} of {limit.whose}" for limit in unread)
         yield Part("VALID", f"nobody read how long the {lacking} held it back")
-    elif idle:
+    if idle:
         remedy = "Make the limit smaller or the load larger, or leave the limit out."
         yield Part("WEAK", f"a limit was never reached: {text}", remedy)
-    elif found:
+    elif found and not unread:
         yield Part("VALID", f"limits were reached: {text}")
 
 
