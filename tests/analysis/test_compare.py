@@ -24,7 +24,7 @@ from svload.analysis.floor import LabFloor
 from svload.analysis.judge import judge_run
 from svload.analysis.runs import NOT_INTERLEAVED, compare_runs
 from svload.model.certificates import Floor
-from svload.model.results import Belief, CheckResult, Claim, Estimate, Grade, Harm, TrialResult
+from svload.model.results import CheckResult, Claim, Estimate, Grade, Harm, TrialResult
 from svload.model.study import Comparison, Lock, Measure
 from svload.report.wording.claimed import rules_out
 
@@ -459,19 +459,6 @@ def test_the_generators_own_delays_are_taken_off(closed: Bench) -> None:
     every = ("TC0", "TC1", "TC2", "TC3", "TC4", "TC5")
     (both,) = claims(closed, lock, delayed(blocks([1.1 * one for one in FLAT]), *every))
     assert both.outcome == "decided" and both.ratio.value == pytest.approx(1.1, abs=0.001)
-
-
-def test_all_requests_are_compared(closed: Bench) -> None:
-    """A server whose pauses disturb the load does not lose them: what was left out of its medians counts."""
-
-    def left_out(one: TrialResult) -> TrialResult:
-        p50 = one.metrics["probe.response.p50"]
-        belief = Belief(grade="WEAK", left_out=0.1, as_measured=(p50.value or 0) * 3)
-        return evolve(one, metrics={**one.metrics, "probe.response.p50": evolve(p50, belief=belief)})  # fmt: skip
-
-    trials = [left_out(one) if one.case in ("TC3", "TC4", "TC5") else one for one in blocks(FLAT)]
-    (claim,) = claims(closed, lock_with(closed.lock, 6, PROTOCOL), trials)
-    assert claim.ratio.value == pytest.approx(3.0, rel=0.01)
 
 
 def test_broken_pairs_are_taken_at_the_worst_of_the_others(closed: Bench) -> None:

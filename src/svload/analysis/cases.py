@@ -152,32 +152,18 @@ def _doubts(estimate: Estimate) -> tuple[str, ...]:
     return estimate.belief.doubts if estimate.belief else ()
 
 
-def _belief(name: str, found: Sequence[Estimate | None]) -> Belief | None:
+def _belief(found: Sequence[Estimate | None]) -> Belief | None:
     """Return the belief for a case's number: the worst grade of its runs, and their mean bounds; null where
     one of them is unknown."""
     beliefs = [one.belief for one in found if one and one.belief]
     if not beliefs:
         return None
-    left_out = [belief for belief in beliefs if belief.as_measured is not None]
-    measured = [
-        one.model_copy(
-            update={
-                "value": one.belief.as_measured
-                if one.belief and one.belief.as_measured is not None
-                else one.value,
-                "belief": None,
-            }
-        )
-        for one in found
-        if one
-    ]
     doubts = Counter(check for belief in beliefs for check in belief.doubts)
     return Belief(
         grade=worst(*(belief.grade for belief in beliefs)),
         below=_mean_bound([belief.below for belief in beliefs], len(found)),
         above=_mean_bound([belief.above for belief in beliefs], len(found)),
         doubts=tuple(check for check, _ in doubts.most_common()),
-        as_measured=_over_runs(name, measured).value if left_out else None,
     )
 
 
@@ -213,7 +199,7 @@ def _null(found: Sequence[Estimate | None], values: int) -> Estimate:
 
 def _over_runs(name: str, found: Sequence[Estimate | None]) -> Estimate:
     values = [one.value for one in found if one is not None and one.value is not None]
-    belief = _belief(name, found)
+    belief = _belief(found)
     if len(values) < len(found):
         return _null(found, len(values)).model_copy(update={"belief": belief})
     weak = any(one.weak for one in found if one)

@@ -319,7 +319,7 @@ def number_of(trial: TrialResult | None, case: str, name: str, randomised: bool)
     if trial is None:
         return Number("", case, "missing", reason=f"no trial of {case}")
     estimate = trial.metrics.get(name)
-    value = _as_measured(estimate)
+    value = estimate.value if estimate is not None and estimate.value and estimate.value > 0 else None
     lost, missing = _failing(trial, name) if randomised else (_refusing(trial, name), ())
     if checks := lost or missing:
         text = f"{trial.trial} is {'broken' if lost else 'void'} ({checks[0]})"
@@ -328,16 +328,6 @@ def number_of(trial: TrialResult | None, case: str, name: str, randomised: bool)
         state: State = "time-out" if timed_out(estimate) else "no number"
         return Number(trial.trial, case, state, reason=f"{trial.trial}: {_why_none(estimate)}")
     return Number(trial.trial, case, "number", value, _lag(trial, name), trial.strangers)
-
-
-def _as_measured(estimate: Estimate | None) -> float | None:
-    """Return the number of all requests: leaving disturbed moments out of one side alone would compare
-    different things."""
-    if estimate is None or estimate.value is None:
-        return None
-    whole = estimate.belief.as_measured if estimate.belief is not None else None
-    value = estimate.value if whole is None else whole
-    return value if value > 0 else None
 
 
 def _failing(trial: TrialResult, name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
