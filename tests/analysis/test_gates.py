@@ -100,7 +100,7 @@ def test_a_candidate_beyond_the_time_out_fails(closed: Bench) -> None:
     assert gate.outcome == "fail"
     assert "beyond the time-out in 18 of 18 pairs" in gate.why
     (claim,) = claims(closed, gated(closed.lock), trials)
-    assert (claim.outcome, claim.ratio.value, claim.p) == ("decided", None, 2 / 4**6)
+    assert (claim.outcome, claim.ratio.value, claim.p, claim.blocks) == ("decided", None, 2 / 4**6, 6)
     assert "https is beyond the time-out in all 18 pairs" in claim.ratio.reason
     some = [one if one.block > 2 else {two.trial: two for two in blocks(FLAT)}[one.trial] for one in trials]
     (claim,) = claims(closed, gated(closed.lock), some)

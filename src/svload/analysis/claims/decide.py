@@ -313,7 +313,7 @@ def _claim(
         treatment=contrast.treatment,
         metric=contrast.comparison.metric,
         pairs=contrast.pairs,
-        blocks=effect.units,
+        blocks=found.units if found.beyond else effect.units,
         ratio=_ratio(one, together),
         p=effect.p,
         p_adjusted=p_adjusted if effect.p is not None else None,
