@@ -354,6 +354,7 @@ PLANTED: list[tuple[str, Plant, str, str]] = [
     ("limits-acted", link(1e6, 0.94, 0.0), "WEAK", "94 % of its 977 KiB/s"),
     ("limits-acted", link(1e6, 0.96, 0.0), "VALID", "Limits were reached"),
     ("limits-acted", link(1e6, 0.2, 0.01), "VALID", "held back"),
+    ("limits-acted", link(1e6, 0.2, -0.3), "WEAK", "held back for 0 s"),
     ("limits-acted", lambda *made: link(1e6, 0.2, 0.0)(*quota("0.5", None)(*made)), "WEAK", "20 % of its 977 KiB/s"),
     ("manipulation", files(0.991), "VALID", "99.1 %"),
     ("manipulation", files(0.989), "REFUSED", "98.9 %"),

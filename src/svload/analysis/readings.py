@@ -40,10 +40,6 @@ class Series(NamedTuple):
         return float(self.at[-1] - self.at[0]) / 1e9 if len(self.at) > 1 else 0.0
 
     @property
-    def change(self) -> float:
-        return float(self.values[-1] - self.values[0]) if len(self.at) > 1 else 0.0
-
-    @property
     def growth(self) -> float:
         """The sum of the increases between readings: a counter that restarted in between subtracts
         nothing."""

@@ -185,7 +185,7 @@ def _limits(trial: TrialData, facts: ServiceFacts, window: Window) -> Iterator[L
 
 
 def _held_s(read: Sequence[Series], window: Window) -> float | None:
-    return sum(series.enclosing(window).change for series in read) if read else None
+    return sum(series.enclosing(window).growth for series in read) if read else None
 
 
 def _used(read: Sequence[Series], window: Window) -> float:

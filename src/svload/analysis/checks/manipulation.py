@@ -388,7 +388,7 @@ def _disk_reads(trial: TrialData, service: str) -> float | None:
         return None
     interval_ns = trial.summary.interval_ns
     whole = Window(0, -(-trial.summary.window_ns[1] // interval_ns), interval_ns)
-    return max(sum(series.enclosing(whole).change for series in read), 0.0)
+    return sum(series.enclosing(whole).growth for series in read)
 
 
 def _first_bytes(trial: TrialData, asking: list[GroupView]) -> float | None:

@@ -171,8 +171,8 @@ def _families(trial: TrialData, context: Context) -> Iterator[str]:
 def _dropped(trial: TrialData) -> Iterator[str]:
     """Report drops of the page cache: svload itself makes none during a load."""
     dropped = of_monitor(trial.monitors, "host", "drop_pagecache_total").get("")
-    if dropped is not None and dropped.change > 0:
-        yield f"someone dropped the page cache {dropped.change:.0f} times during the trial"
+    if dropped is not None and dropped.growth > 0:
+        yield f"someone dropped the page cache {dropped.growth:.0f} times during the trial"
 
 
 def _pauses(trial: TrialData, context: Context) -> Iterator[str]:
