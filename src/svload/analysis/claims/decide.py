@@ -249,7 +249,7 @@ def _why_open(
     if without := _without_number(found, effect):
         return (
             f"{len(without)} of {len(found.evidence) + len(found.lost)} pairs have no ratio "
-            f"({without[0].reason.partition('; ')[0]}), and without them the survivors would speak"
+            f"({without[0].reason}), and without them the survivors would speak"
         )
     if effect.units < contrast.least_units:
         what = "bring-up" if found.is_bring_up else "block"
