@@ -155,8 +155,16 @@ def test_another_margin_of_success_is_an_option(closed: Bench) -> None:
 
 
 def test_success_that_may_have_fallen_keeps_a_gate_open(closed: Bench) -> None:
-    gate = gate_of(closed, with_success(blocks(FLAT), [1.0, 0.997, 1.0, 1.0, 0.996, 1.0]))
-    assert gate.outcome == "open"
+    rates = [1.0, 0.997, 1.0, 1.0, 0.996, 1.0]
+    (claim,) = claims(closed, gated(closed.lock), with_success(blocks(FLAT), rates))
+    gate = claim.gate
+    assert (gate.outcome, claim.more_blocks) == ("open", None), (
+        "blocks enough for its times are not for success"
+    )
+    slower = gate_of(closed, with_success(blocks([1.2 * one for one in FLAT]), rates))
+    assert slower.outcome == "fail" and slower.why.startswith("probe.response.p50 rises by"), (
+        "whatever success did"
+    )
     assert "success may fall by more than 0.1 points; about " in gate.why
     assert "requests a side would decide it (`success by more than 1 point` sets another margin)" in gate.why
     one_of_few = with_success(blocks(FLAT), [1.0] * 5 + [0.998])
@@ -173,7 +181,8 @@ def test_an_overloaded_candidate_fails(closed: Bench) -> None:
     assert gate.outcome == "fail"
     assert "OVERLOADED in 18 of 18 trials" in gate.why
     both = [evolve(one, verdict__server="OVERLOADED") for one in trials]
-    assert gate_of(closed, both).outcome == "open"
+    (claim,) = claims(closed, gated(closed.lock), both)
+    assert (claim.gate.outcome, claim.more_blocks) == ("open", None)
 
 
 def test_failing_is_holm_corrected_over_gates_and_passing_is_not(closed: Bench) -> None:

@@ -302,7 +302,9 @@ def _claim(
     alone = effect.interval()
     margin = no_difference_margin(facts.limit.share if facts else None)
     outcome = _outcome(one, p_adjusted, claims, margin)
-    is_open = outcome == "open" or (gate is not None and gate.outcome == "open")
+    is_open = outcome == "open"
+    if gate is not None and gate.outcome == "open":
+        is_open = facts is not None and gates.blocks_decide(facts)
     more = _more_blocks(lock, one, claims, margin, facts) if is_open else None
     sd = float(effect.effect.se) * sqrt(effect.units) if alone else None
     mde = least_detectable(sd, effect.units, claims) if sd is not None else None

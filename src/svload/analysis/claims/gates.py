@@ -143,15 +143,13 @@ def _judge(gate: Facts, p_times: float, p_success: float) -> Gate:
     text = gate.limit.text
     before, after = ("?" if one is None else show_percent(one, 4) for one in gate.found.success)
     falls = f"success falls from {before} to {after}" if p_success <= limits.ALPHA else ""
-    sure = [_certain_failure(gate), falls]
+    sure = (_certain_failure(gate), falls)
     times_open = _keeps_times_open(gate)
     times = "" if times_open or not _times_fail(gate, p_times) else _moves(gate)
-    if any(sure):
-        return Gate(text=text, outcome="fail", why=" and ".join(filter(None, (*sure, times))))
+    if failed := " and ".join(filter(None, (*sure, times))):
+        return Gate(text=text, outcome="fail", why=failed)
     if why := times_open or _keeps_success_open(gate):
         return Gate(text=text, outcome="open", why=why)
-    if times:
-        return Gate(text=text, outcome="fail", why=times)
     if not gate.limit.holds(gate.shown.interval()):
         return Gate(text=text, outcome="open", why="the interval reaches over the margin")
     if why := gate.shown.held_back(gate.limit.low, gate.limit.high, gate.shown.interval()):
@@ -205,9 +203,19 @@ def _certain_failure(gate: Facts) -> str:
     return ""
 
 
+def blocks_decide(gate: Facts) -> bool:
+    """Return whether more blocks may decide an open gate: not one of overloaded servers, nor one that success
+    keeps open, for which the gate says how many requests would."""
+    return not _is_overloaded(gate) and not _keeps_success_open(gate)
+
+
+def _is_overloaded(gate: Facts) -> bool:
+    return gate.found.overloaded[1] > gate.found.overloaded_of[1] / 2
+
+
 def _keeps_times_open(gate: Facts) -> str:
     early, late = gate.found.timed_out
-    if gate.found.overloaded[1] > gate.found.overloaded_of[1] / 2:
+    if _is_overloaded(gate):
         return "both sides are OVERLOADED, and their times grow with the run's length"
     if gate.blocked_by:
         return gate.blocked_by
@@ -217,6 +225,8 @@ def _keeps_times_open(gate: Facts) -> str:
 
 
 def _keeps_success_open(gate: Facts) -> str:
+    """Return why success is neither within its margin nor surely beyond it, with what would decide that;
+    empty where it is within."""
     interval = success_interval(gate.found)
     if not _asks_success(gate) or (interval is not None and interval[0] >= -gate.limit.success):
         return ""
