@@ -349,7 +349,7 @@ def in_rounds(failing: int) -> Turned:
     took = np.linspace(9e6, 11e6, 100)
     turns = tuple(ranked_values(took[: 40 if round_ < failing else 100], 100) for round_ in range(10))
     flags = np.zeros(10, dtype=bool)
-    return Turned(turns, flags, flags, 0.0, {}, (None,) * 10)
+    return Turned(turns, None, flags, flags, 0.0, {}, (None,) * 10)
 
 
 @pytest.mark.parametrize(("failing", "outcome"), [(4, "pass"), (5, "open"), (6, "open")])

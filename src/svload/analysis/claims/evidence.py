@@ -330,8 +330,9 @@ def units_needed(one: Shown, claims: int, margin: float, gate: float | None) -> 
     if mean is None or np.isnan(float(one.effect.se)):
         return None
     sd, pull = float(one.effect.se) * sqrt(one.units), one.strangers.dilution
-    ends = (-margin, margin) if gate is None else (gate, None) if gate < 0 else (None, gate)
-    same_at_all = pull <= limits.DILUTION_MOST and not one.held_back(*ends, (mean, mean))
+    low = -margin if gate is None else gate if gate < 0 else None
+    high = margin if gate is None else gate if gate > 0 else None
+    same_at_all = pull <= limits.DILUTION_MOST and not one.held_back(low, high, (mean, mean))
 
     def enough(n: int) -> bool:
         reach = t_reach(n - 1, limits.TAIL / claims) * sd / sqrt(n)
