@@ -20,6 +20,7 @@ Path = tuple[str | int, ...]
 MAX_DEPTH = 40
 WHOLE = frozenset({"size", "think_time", "body"})
 """Keys whose mapping is one value (a distribution): a profile replaces it instead of merging into it."""
+_TRUTH = {"true": True, "false": False}
 
 
 @dataclass(frozen=True)
@@ -155,7 +156,7 @@ class _Reader:
             return None
         try:
             if raw.style is None and tag == "bool":
-                return text.lower() == "true"
+                return _TRUTH[text.lower()]
             if tag in ("int", "float") and "_" in text:
                 return text  # rejected where a number is required: some read 1_000 as 1.000
             if raw.style is None and tag == "int":
@@ -170,6 +171,9 @@ class _Reader:
         except ValueError:
             self.faults.append(_syntax(f"“{_shortened(text)}” is not a usable number", place))
             return _shortened(text)
+        except KeyError:
+            self.faults.append(_syntax(f"“{_shortened(text)}” is neither true nor false", place))
+            return False
         if tag not in ("str", "timestamp", "merge", "value"):
             self._no_tag(raw, place)
         return text
@@ -225,7 +229,8 @@ def merge(base: Node, over: Node, path: Path = ()) -> Node:
     """
     if not (isinstance(base.value, dict) and isinstance(over.value, dict)):
         return over
-    if path and path[-1] in WHOLE:
+    names = 3 if path[:1] == ("factors",) else 2  # a factor, level or request may be called `size` or `body`
+    if len(path) > names and path[-1] in WHOLE:
         return over
     if len(path) == 2 and path[0] == "lab" and kit_of(plain(over)) not in (None, kit_of(plain(base))):
         return over
