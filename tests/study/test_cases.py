@@ -43,6 +43,13 @@ def test_a_table_names_and_orders_cases(load: Callable[..., Lock], folder: Path)
     assert len({tuple(case.levels.values()) for case in lock.cases}) == 8
 
 
+def test_a_case_without_a_name_takes_no_name_of_the_table() -> None:
+    factors = [Factor(name=name, levels=(Level(name="x"), Level(name="y"))) for name in "abcd"]
+    cases = make_cases(factors, [], {("x", "x", "x", "x"): "case-3"})
+    assert [case.name for case in cases][:5] == ["case-3", "case-1", "case-2", "case-4", "case-5"]
+    assert len({case.name for case in cases}) == 16
+
+
 def test_a_profile_may_drop_levels_that_the_table_names(load: Callable[..., Lock], folder: Path) -> None:
     (folder / "names.csv").write_text("case,scheme,way,users\nB,https,direct,8\nA,http,through,1\n")
     text = SMALL.replace("feeders:", "case_names: names.csv\nfeeders:", 1).replace(
@@ -203,6 +210,11 @@ def test_an_open_factor_is_what_its_batch_says(load: Load) -> None:
     assert resolve(lock, lock.cases[0]).groups[0].executor.vus == 2, "without a point the least"
 
 
+def test_a_table_of_names_has_no_column_for_an_open_factor(load: Load, folder: Path) -> None:
+    (folder / "names.csv").write_text("case,think\nA,0.2s\nB,0.1s\n")
+    assert [case.name for case in load(f"{OPEN}case_names: names.csv\n").cases] == ["A", "B"]
+
+
 def test_an_open_factor_needs_a_search(load: Load) -> None:
     with pytest.raises(SvloadError) as refused:
         first_batch(load(OPEN))
@@ -267,6 +279,16 @@ def test_each_case_has_the_study_under_its_set(tmp_path: Path) -> None:
     assert resolve(Lock.model_validate_json(lock.to_json()), lock.cases[1]) == final, (
         "the lock holds all of it"
     )
+
+
+def test_a_setting_that_a_level_lacks_is_left_out(tmp_path: Path) -> None:
+    factors = {"most": {"stock": {}, "many": {"files": 9000, "on": True}}}
+    sysctl = {"fs.file-max": "${most.files}", "net.ipv4.tcp_sack": "${most.on}"}
+    lock = load_sets(tmp_path, sets={}, tuning=None, factors=factors, sysctl=sysctl)
+    assert [resolve(lock, case).sysctl for case in lock.cases] == [
+        {},
+        {"fs.file-max": "9000", "net.ipv4.tcp_sack": "1"},
+    ]
 
 
 def test_a_set_is_a_file_and_the_lock_holds_what_it_said(tmp_path: Path) -> None:

@@ -81,6 +81,11 @@ def test_turns_say_what_they_cannot_do(tmp_path: Path, old: str, new: str, line:
     assert line in text.splitlines()[line_of(found) - 1]
 
 
+def test_a_level_may_be_called_open(load: Callable[..., Lock]) -> None:
+    lock = load(STUDY.replace("path: [a, b]", "path: {open: {n: 1}, closed: {n: 2}}"))
+    assert [level.name for level in lock.factors[1].levels] == ["open", "closed"]
+
+
 def test_the_sides_of_a_set_differ_in_the_compared_factor_alone(load: Callable[..., Lock]) -> None:
     lock = load(STUDY)
     batch = first_batch(lock)

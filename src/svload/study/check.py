@@ -113,7 +113,7 @@ def _clashes(data: Mapping[str, Any]) -> Iterable[Mistake]:
             if name in section_of(data, second):
                 yield bad_value(
                     (second, name),
-                    f"the name is already used under {first} already",
+                    f"the name is already used under {first}",
                     name,
                     "Take another name.",
                 )
@@ -137,7 +137,7 @@ def _references(data: Mapping[str, Any], vocabulary: Vocabulary) -> Iterable[Mis
         if path[0] not in WITHOUT_REFERENCES and (mistake := unclosed(path, text)):
             yield mistake
         for reference in references_in(text):
-            if path[0] in WITHOUT_REFERENCES or path[-1] == "when":
+            if path[0] in WITHOUT_REFERENCES or _in_when(path):
                 yield bad_reference(path, f"${{{reference}}}", "It is read before the cases are made.")
                 continue
             # A level's field may hold what only its place of use allows.
@@ -146,6 +146,11 @@ def _references(data: Mapping[str, Any], vocabulary: Vocabulary) -> Iterable[Mis
             if texts[0] and all(texts):
                 hint, meant = texts[0]
                 yield bad_reference(path, f"${{{reference}}}", hint, meant)
+
+
+def _in_when(path: Path) -> bool:
+    """Return whether a text is in a `when`; a level, its field or a header may have that name too."""
+    return path[2:3] == ("when",) and path[0] != "factors"
 
 
 def _whens(data: Mapping[str, Any]) -> Iterable[tuple[Path, Any]]:
@@ -306,8 +311,9 @@ def uncompared(data: Mapping[str, Any], cases: Sequence[Case]) -> Iterable[Mista
         factor = item.get("factor") if isinstance(item, dict) else None
         if not isinstance(factor, str) or item.get("baseline") is None:
             continue
-        baseline, when = item["baseline"], item.get("when")
-        when = when if isinstance(when, dict) else {}
+        baseline, when = item["baseline"], section_of(item, "when")
+        if factor in when:
+            continue  # reported as such
         meant = [case for case in cases if factor in case.levels and matches(when, case.levels)]
         if not meant:
             continue

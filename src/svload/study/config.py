@@ -35,6 +35,7 @@ from svload.study.feeders import feeder_columns, read_feeder, read_set, written_
 from svload.study.mistakes import Mistake, bad_value, mistakes_of, unknown_name, where
 from svload.study.placed import placed
 from svload.study.references import (
+    MISSING,
     REFERENCE,
     Resolver,
     Vocabulary,
@@ -193,9 +194,11 @@ class _Reader:
             ServiceSpec(name=entry.name, kit=part.kind, options=unescaped(part.options()))
             for entry, part in self.parts("lab", schema.Service)
         )
+        resolver = Resolver(self.levels, self.vocabulary)
+        settings = resolver.put_in(section_of(self.source, "sysctl"), ("sysctl",))
+        self.mistakes += resolver.mistakes
         sysctl = {
-            name: self.text(str(int(value) if isinstance(value, bool) else value), ("sysctl", name))
-            for name, value in section_of(self.source, "sysctl").items()
+            name: str(int(value) if isinstance(value, bool) else value) for name, value in settings.items()
         }
         written: dict[Any, Any] = section_of(self.source, "data")
         objects = tuple(
@@ -331,6 +334,8 @@ class _Reader:
         """Return a text outside requests, resolved."""
         resolver = Resolver(self.levels, self.vocabulary)
         value = resolver.put_in(raw, path)
+        if value is MISSING:
+            resolver.lacking(raw, path)
         self.mistakes += resolver.mistakes
         return str(value)
 

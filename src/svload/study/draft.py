@@ -301,10 +301,10 @@ def cases_of(
         file = file_beside(folder, table)
         if file is None:
             mistakes.append(bad_value(("case_names",), "expected a file inside the study's folder", table))
-        elif factors:
+        elif closed := [factor for factor in factors if factor.open is None]:
             try:
                 text = text_beside(file, bounds.TABLE_BYTES.most)
-                names, valid, faults = read_case_names(text, str(folder / table), factors)
+                names, valid, faults = read_case_names(text, str(folder / table), closed)
                 mistakes += faults if strict else []
             except (OSError, ValueError, csv.Error) as why:
                 mistakes.append(bad_value(("case_names",), f"expected a table of cases ({why})", table))

@@ -14,7 +14,7 @@ from svload.model.parameters import kernel_change
 from svload.model.study import Case, Factor, Level
 from svload.model.visible import marks_as_letters
 from svload.study.mistakes import BAD_VALUE, Mistake, bad_value, nearest, unknown_name
-from svload.study.references import references_in, strings_in
+from svload.study.references import references_in, refers, strings_in, unescaped
 from svload.study.sets import differing
 from svload.study.tree import Path, dicts_of, kit_of, section_of
 
@@ -48,11 +48,16 @@ def level_name(value: object) -> str:
     return str(value)
 
 
+def is_open(raw: Any) -> bool:
+    """Return whether a factor as written has a range; a level may be called `open` too."""
+    return isinstance(raw, dict) and isinstance(raw.get("open"), list) and len(raw) == 1
+
+
 def read_factor(name: str, raw: Any) -> tuple[Factor | None, list[Mistake]]:
     """Return the factor of the valid levels in `raw` (a list of values, or level → fields), and what is wrong
     with the others."""
     path: Path = ("factors", name)
-    if isinstance(raw, dict) and isinstance(raw.get("open"), list) and len(raw) == 1:
+    if is_open(raw):
         return _open_factor(name, raw["open"], (*path, "open"))
     entries: list[tuple[Path, str, Any, Any]] = []
     mistakes = []
@@ -127,7 +132,7 @@ def check_when(when: Any, path: Path, factors: Mapping[str, Factor], unsure: Ite
             continue
         known = {level.name for level in factors[name].levels}
         for place, level in enumerate(_names(wanted)):
-            if level not in known:
+            if level not in known and not refers(level):  # a reference is reported as one
                 at: Path = (*path, name, place) if isinstance(wanted, list) else (*path, name)
                 yield unknown_name(at, level, f"level of {name}", known)
 
@@ -142,14 +147,20 @@ def make_cases(factors: Sequence[Factor], exclude: Sequence[Mapping[str, Any]], 
     factors = [factor for factor in factors if factor.open is None]
     combinations = list(itertools.product(*([level.name for level in factor.levels] for factor in factors)))
     known = set(combinations)
-    ordered = [levels for levels in names if levels in known]
-    ordered += [levels for levels in combinations if levels not in names]
-    cases, by_levels = [], _by_levels(factors, ordered, set(names.values()))
-    for position, combination in enumerate(ordered):
+    named = [levels for levels in names if levels in known]
+    ordered = named + [levels for levels in combinations if levels not in names]
+    taken = set(names.values())
+    numbered = (f"case-{number}" for number in itertools.count(len(named)))
+    free = (name for name in numbered if name not in taken)
+    if len(ordered) == 1 and _is_plain(study):
+        free = iter([study])
+    cases, by_levels = [], _by_levels(factors, ordered, taken)
+    for combination in ordered:
         levels = {factor.name: name for factor, name in zip(factors, combination, strict=True)}
-        reason = next((str(rule.get("because")) for rule in exclude if matches(rule["when"], levels)), None)
-        numbered = f"case-{position}" if len(ordered) > 1 or not _is_plain(study) else study
-        name = names.get(combination) or by_levels.get(combination, numbered)
+        reason = next(
+            (unescaped(str(rule.get("because"))) for rule in exclude if matches(rule["when"], levels)), None
+        )
+        name = names.get(combination) or by_levels.get(combination) or next(free)
         cases.append(Case(name=name, levels=levels, excluded=reason))
     return tuple(cases)
 

@@ -16,7 +16,7 @@ from svload.model.traffic import Feeder, TableSource, WrittenSet
 from svload.study import schema
 from svload.study.beside import file_beside, text_beside
 from svload.study.mistakes import Mistake, bad_value, shortened
-from svload.study.references import COLUMNS, refers
+from svload.study.references import COLUMNS, refers, unescaped
 
 _SIZE = re.compile(r"[0-9]{1,18}")
 VALUE = ("value",)
@@ -214,7 +214,7 @@ def read_feeder(
     source = None
     if table is None:
         numbers = part.numbers
-        values = part.values
+        values = unescaped(part.values)
         key = f"{part.csv} {part.parquet} {values} {numbers}"
         table = f"{name}.{hashlib.blake2b(key.encode(), digest_size=4).hexdigest()}"
         source = TableSource(

@@ -224,7 +224,7 @@ def _own_name(part: schema.ComparisonPart, factors: Sequence[Factor], control: b
 
 def _comparison(part: schema.ComparisonPart, factors: Sequence[Factor], control: bool) -> Comparison:
     return Comparison(
-        name=part.name or _own_name(part, factors, control),
+        name=unescaped(part.name) or _own_name(part, factors, control),
         factor=part.factor,
         baseline=part.baseline,
         metric=canonical_limit(part.metric),

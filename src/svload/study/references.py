@@ -191,7 +191,7 @@ class Resolver:
             items = [self.put_in(child, (*path, index)) for index, child in enumerate(value)]
             for index, item in enumerate(items):
                 if item is MISSING:
-                    self._lacking(value[index], (*path, index))
+                    self.lacking(value[index], (*path, index))
             return items
         if isinstance(value, str) and "${" in value:
             return self._text(value, path, allowed_at(path).keeps(self.vocabulary), 0)
@@ -234,7 +234,7 @@ class Resolver:
         if not missing and not self.mistakes and (wrong := self._grown_together(resolved, path, stays)):
             self.mistakes.append(wrong)
         if missing and "headers" not in path:
-            self._lacking(text, path)
+            self.lacking(text, path)
         return MISSING if missing and "headers" in path else resolved
 
     def _grown_together(self, resolved: str, path: Path, stays: Stays) -> Mistake | None:
@@ -286,7 +286,8 @@ class Resolver:
             found = found[step]
         return found
 
-    def _lacking(self, text: object, path: Path) -> None:
+    def lacking(self, text: object, path: Path) -> None:
+        """Report a text whose level lacks the field that it refers to."""
         names = ", ".join(
             f"{name}: {level.name}" for name, level in self.levels.items() if f"${{{name}" in str(text)
         )

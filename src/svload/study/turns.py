@@ -8,7 +8,7 @@ from typing import Any
 from svload.model.metrics import Source, parse_metric
 from svload.model.study import Case, CaseConfig, Factor
 from svload.model.traffic import Group
-from svload.study.factors import level_name
+from svload.study.factors import is_open, level_name
 from svload.study.mistakes import Mistake, bad_value
 from svload.study.order import control_level, sets_of_cases
 from svload.study.tree import Path, dicts_of, section_of, sequence_of
@@ -31,7 +31,7 @@ def turn_mistakes(data: Mapping[str, Any], owners: dict[str, Source]) -> Iterabl
             reason = "sides take turns on one machine, which makes their load and has all their servers"
             yield bad_value(("lab", name, "on"), reason, service["on"], f"Leave it out, {_OR}.")
     for name, levels in section_of(data, "factors").items():
-        if isinstance(levels, dict) and "open" in levels:
+        if is_open(levels):
             reason = (
                 "a capacity is found by loads that have the machine alone, and sides that take turns share it"
             )
