@@ -13,7 +13,7 @@ from svload.model.units import Dimension
 
 _EXPRESSION = re.compile(r"\s*(?:(?P<of>[A-Za-z_]\w*)\s*(?P<tags>\{[^{}]*\})?\s*:)?\s*(?P<what>\w+\([^()]*\)|[^<>=!\s]+)\s*(?P<op><=|>=|===|==|!=|<|>)\s*(?P<value>\S.*?)\s*")  # fmt: skip
 _PERCENTILE = re.compile(r"p\(?(\d+(?:\.\d+)?)\)?")
-_BARE = re.compile(r"[\d.]+")
+_BARE = re.compile(r"\d+(?:\.\d+)?")
 _TIMES = {"avg": "mean", "mean": "mean", "max": "max", "min": "min", "med": "p50", "median": "p50"}
 _OK_ONLY = "{expected_response:true}"
 _SCALARS: dict[str, tuple[str, Dimension]] = {

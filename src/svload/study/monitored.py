@@ -25,26 +25,34 @@ def none_known() -> Mapping[str, Monitored]:
 def monitored_mistakes(
     texts: Iterable[tuple[Path, str]], owners: dict[str, Source], data: Mapping[str, Any], known: Known
 ) -> Iterator[Mistake]:
-    """Return names in criteria and comparisons that no monitor has, and wrong units. Texts that cannot be
-    parsed are reported elsewhere."""
+    """Return names in criteria and comparisons that no monitor has, wrong units, and shares above 100 %.
+    Texts that cannot be parsed are reported elsewhere."""
     for path, text in texts:
-        ref, criterion = _read(text, owners)
-        if ref is not None and ref.metric.monitored:
-            fault = _wrong(ref, criterion, known, data)
-            if fault:
+        ref, value = _read(text, owners)
+        if ref is None:
+            continue
+        if ref.metric.monitored:
+            if fault := _wrong(ref, value is not None, known, data):
                 yield bad_criterion(path, text, fault)
+        elif ref.metric.name in _SHARES and value is not None and value > 1:
+            hint = "" if "%" in text else f"Write {value:g} %."
+            yield bad_criterion(path, text, f"{100 * value:g} % is more than all of it", hint)
 
 
-def _read(text: str, owners: dict[str, Source]) -> tuple[MetricRef | None, bool]:
-    """Return (the metric, whether it is compared with a value and its unit)."""
+_SHARES = {metric.name for metric in CATALOGUE.values() if metric.dimension == "ratio"} - {"cpu"}
+
+
+def _read(text: str, owners: dict[str, Source]) -> tuple[MetricRef | None, float | None]:
+    """Return (the metric, the value that it is compared with); None for what is missing."""
     try:
-        return parse_criterion(text, owners).ref, True
+        criterion = parse_criterion(text, owners)
+        return criterion.ref, criterion.value
     except ValueError:
         pass
     try:
-        return parse_metric(text, owners), False
+        return parse_metric(text, owners), None
     except ValueError:
-        return None, False
+        return None, None
 
 
 def _wrong(ref: MetricRef, criterion: bool, known: Known, data: Mapping[str, Any]) -> str:
