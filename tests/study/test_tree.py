@@ -102,6 +102,19 @@ def test_a_distribution_is_one_value() -> None:
 
 
 @pytest.mark.parametrize(
+    ("section", "name", "inner"),
+    [("factors", "size", "few"), ("factors", "f", "size"), ("requests", "body", "x")],
+)
+def test_a_name_is_no_distribution(section: str, name: str, inner: str) -> None:
+    base = {section: {name: {inner: {"a": 1}, "other": {"a": 2}}}}
+    over = {section: {name: {inner: {"b": 3}}}}
+    assert plain(merge(tree_of(base), tree_of(over)))[section][name] == {
+        inner: {"a": 1, "b": 3},
+        "other": {"a": 2},
+    }
+
+
+@pytest.mark.parametrize(
     ("value", "read"),
     [
         ("5s", "5s"),
@@ -155,6 +168,8 @@ def test_scalars_are_those_of_yaml_1_2() -> None:
         ("a: !x {b: 1}", "is not data"),
         ("a: 1\nb: 2\na: 3", "listed twice"),
         ("a: .inf", "not a usable number"),
+        ("a: !!bool yes", "neither true nor false"),
+        ("%YAML 1.1\n---\na: yes", "neither true nor false"),
         ("? [a, b]\n: 1", "a key must be a word"),
     ],
 )
@@ -300,6 +315,20 @@ def test_port_stays_for_the_kit_and_other_dollars_are_let_through(load: Callable
     (store, _) = of_case(load(text)).services
     assert store.kit == "command"
     assert store.options == {"run": "./server-http --port ${port} ${HOME} $PATH", "ready": "GET /"}
+
+
+def test_escaped_references_are_literal_in_rows_reasons_and_dialogues(tmp_path: Any) -> None:
+    (tmp_path / "study.yaml").write_text(
+        "name: one\nlab: {web: {at: 'tcp://127.0.0.1:1'}}\nfactors: {a: [1, 2]}\n"
+        "exclude: [{when: {a: 1}, because: 'no $${a}'}]\nfeeders: {row: {values: ['$${x}']}}\n"
+        "traffic: {g: {executor: constant-vus, vus: 1, request: {tcp: tcp://web, dialogue: [{send: '${row.value}'}, "
+        "{expect: '$${x}'}]}}}\nmeasure: {duration: 1s}\n"
+    )
+    lock = load_study(tmp_path)
+    assert lock.cases[0].excluded == "no ${a}"
+    config = of_case(lock)
+    assert config.tables[0].values == ("${x}",)
+    assert config.groups[0].request.dialogue[1].expect == "${x}"
 
 
 def test_a_named_request_of_an_unknown_method_is_told_where_it_stands(tmp_path: Any) -> None:

@@ -18,7 +18,7 @@ from svload.model.traffic import (
     TextTest,
 )
 from svload.study.mistakes import nearest
-from svload.study.references import REFERENCE
+from svload.study.references import REFERENCE, refers, unescaped
 from svload.study.templates import Names, part_of, template
 
 CHECK_FORMS = (
@@ -62,7 +62,8 @@ def _text_test(word: str, value: str, names: Names) -> TextTest | str:
     if not value:
         return f"expected a text after {word}"
     if word == "matches":
-        return TextTest(matches=value)
+        varies = "expected a pattern that is the same in all requests"
+        return varies if refers(value) else TextTest(matches=unescaped(value))
     wanted = template(value, names)
     return TextTest(equals=wanted) if word == "==" else TextTest(contains=wanted)
 

@@ -10,7 +10,7 @@ from svload.model.metrics import Source, parse_metric
 from svload.model.study import Case, CaseConfig, Factor
 from svload.study.factors import level_name
 from svload.study.mistakes import Mistake, bad_criterion, bad_value, unknown_name
-from svload.study.tree import Path
+from svload.study.tree import Path, section_of
 
 
 def comparison_mistakes(
@@ -30,6 +30,9 @@ def comparison_mistakes(
                     yield bad_value(
                         (*path, "factor"), f"{factor} has one level only, there is nothing to compare", factor
                     )
+        if isinstance(factor, str) and factor in (when := section_of(item, "when")):
+            reason = f"it keeps one level of {factor} only, there is nothing to compare"
+            yield bad_value((*path, "when", factor), reason, when[factor], "Leave it out of when.")
         yield from _by_mistakes(path, item, factors, unsure)
         metric = item.get("metric")
         if isinstance(metric, str):
@@ -46,14 +49,13 @@ def _by_mistakes(
     if not isinstance(by, str) or by in unsure:
         return
     at = (*path, "by")
-    when = item.get("when")
     if by not in factors:
         yield unknown_name(at, by, "factor", factors)
     elif by == item.get("factor"):
         yield bad_value(at, "expected another factor than the compared one", by)
     elif len(factors[by].levels) < 2:
         yield bad_value(at, f"{by} has one level only, there is nothing to compare the effect with", by)
-    elif isinstance(when, dict) and by in when:
+    elif by in section_of(item, "when"):
         yield bad_value(at, f"when keeps one level of {by} only", by, "Leave it out of when.")
 
 

@@ -6,10 +6,11 @@ from __future__ import annotations
 from types import NoneType
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
-from pydantic import Field, create_model
+from pydantic import BeforeValidator, Field, create_model
 
 from svload.model.options import Described, group_options
 from svload.model.protocols import PROTOCOLS
+from svload.study.mistakes import wrong
 from svload.study.values import (
     AtMost,
     Count,
@@ -47,8 +48,16 @@ def _type(one: Described) -> Any:
 
 def with_protocols(part: type[P]) -> type[P]:
     """Return the part with a field for the commands of each protocol."""
-    commands: Any = list[str | list[ScalarText]]
+    commands: Any = list[Annotated[str | list[ScalarText], BeforeValidator(_command)]]
     return _made(part, {one.name: (commands, Field([], description=one.doc)) for one in PROTOCOLS})
+
+
+def _command(value: object) -> object:
+    """Return the value; raise one error, where a union reports one for each of its types."""
+    words = value if isinstance(value, list) else [None]
+    if isinstance(value, str) or all(isinstance(word, str | int | float) for word in words):
+        return value
+    raise wrong("expected a command: a text, or a list of its words")
 
 
 def _made(part: type[P], found: dict[str, Any]) -> type[P]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 import shlex
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from svload.model.protocols import PROTOCOLS, Protocol
@@ -25,7 +26,7 @@ from svload.model.typed_url import encoded, sent_as
 from svload.study import distributions, schema_requests
 from svload.study.checks import CHECK_FORMS, read_check
 from svload.study.mistakes import Mistake, bad_value, unknown_name
-from svload.study.references import RAW
+from svload.study.references import RAW, refers, unescaped
 from svload.study.templates import Names, template
 from svload.study.tree import Path
 
@@ -66,7 +67,7 @@ def read_request(
     if rest and rest[0] not in "/?$":
         mistakes.append(bad_value(url_path, "the path must begin with /", url))
     checks, untold = _read_checks(part, names, path)
-    mistakes += untold
+    mistakes += [*untold, *_varying_takes(part, path)]
     for header, value in part.headers.items():
         if not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", header) or re.search(r"[\r\n]", value):
             mistakes.append(bad_value((*path, "headers", header), "expected a header of one line", value))
@@ -130,10 +131,20 @@ def _read_checks(
 
 
 def _takes(part: schema_requests.RequestPart) -> tuple[Take, ...]:
-    return tuple(
-        Take(name=name, header=take.header, json_path=take.json_path, regex=take.regex)
-        for name, take in part.take.items()
-    )
+    return tuple(Take(name=name, **unescaped(take.model_dump())) for name, take in part.take.items())
+
+
+def _varying_takes(part: schema_requests.RequestPart, path: Path) -> Iterator[Mistake]:
+    for name, take in part.take.items():
+        yield from _varying(take.model_dump(by_alias=True), (*path, "take", name))
+
+
+def _varying(texts: Mapping[str, str | None], path: Path) -> Iterator[Mistake]:
+    """Report texts that are the same in all requests of a case and contain what only a request knows."""
+    for key, text in texts.items():
+        if refers(text):
+            reason = "expected a text that is the same in all requests"
+            yield bad_value((*path, key), reason, text, "Use what a level gives, or leave the reference out.")
 
 
 def _read_raw(
@@ -151,6 +162,10 @@ def _read_raw(
         if take.header is not None:
             reason = "expected json or regex: only HTTP has headers"
             mistakes.append(bad_value((*path, "take", taken), reason, take.header))
+    mistakes += _varying_takes(part, path)
+    for index, turn in enumerate(part.dialogue):
+        turn_path = (*path, "dialogue", index)
+        mistakes += _varying({"expect": turn.expect, "match": turn.match}, turn_path)
     commands, told_of = _commands(part, path)
     mistakes += told_of
     if mistakes:
@@ -207,7 +222,7 @@ def _words(command: str | list[str]) -> list[str]:
 
 
 def _turn(part: schema_requests.TurnPart, names: Names) -> Turn:
-    plain = part.model_dump(exclude={"send", "read"})
+    plain = unescaped(part.model_dump(exclude={"send", "read"}))
     # A `${…}` that only a request can resolve is still a text.
     read: Any = part.read
     return Turn(

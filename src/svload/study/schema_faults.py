@@ -41,7 +41,9 @@ class LinkPart(Part):
 class LimitsPart(Part):
     """Limits of a whole service, all its processes and their children, written as under lab."""
 
-    cpus: Annotated[float, Field(gt=0), OrReference()] | None = Field(None, description="CPU quota in cores")
+    cpus: Annotated[float, Field(gt=0, allow_inf_nan=False), OrReference()] | None = Field(
+        None, description="CPU quota in cores"
+    )
     memory: SizeBytes | None = Field(None, description="memory, swap included")
     pids: Count | None = Field(None, description="most processes and threads")
     disk_rate: DiskRatePart | None = Field(None, description="rates of its disk: {read, write}")

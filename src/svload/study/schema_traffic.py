@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, model_validator
 
 from svload.model import bounds
 from svload.model.other_words import OTHER_WORDS
@@ -44,6 +44,13 @@ def _ip_address(text: str) -> str:
         raise wrong("expected an IP address", "Write 127.0.0.2.") from None
 
 
+def _http2(value: object) -> object:
+    """Return the value; raise one error, where a union reports one for each of its types."""
+    if isinstance(value, bool) or value == "preferred":
+        return value
+    raise wrong("expected true, false or preferred")
+
+
 IpAddress = Annotated[str, AfterValidator(_ip_address)]
 
 Executor = Literal[
@@ -78,7 +85,7 @@ class GroupPart(Part):
     source_addresses: Annotated[list[IpAddress], OneOrMany()] = Field(
         [], description="addresses of this machine that connections leave from, in turn"
     )
-    http2: Annotated[Annotated[bool, Field(strict=True)] | Literal["preferred"], OrReference()] = Field(
+    http2: Annotated[bool | Literal["preferred"], BeforeValidator(_http2), OrReference()] = Field(
         False, description="true, or preferred: over TLS a server may choose HTTP/1.1"
     )
 

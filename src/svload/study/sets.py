@@ -53,7 +53,7 @@ def _read(name: str, child: Node, tree: Node, folder: FilePath, problems: list[P
         return empty
     found, faults = read_tree(text, str(folder / child.value))
     problems += faults
-    return found if isinstance(found.value, dict) else empty
+    return found
 
 
 def set_files(data: Mapping[str, Any], folder: FilePath) -> Iterator[FilePath]:

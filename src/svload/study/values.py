@@ -31,7 +31,15 @@ from pydantic import (
 from pydantic_core import CoreSchema, core_schema
 
 from svload.model.bounds import RATE_RPS, REDIRECTS, SIZE_BYTES, TIME_S, Bound
-from svload.model.units import bytes_per_s, duration_ns, parse_quantity, show_duration, size_bytes, units_of
+from svload.model.units import (
+    bytes_per_s,
+    duration_ns,
+    parse_quantity,
+    show_duration,
+    size_bytes,
+    units_of,
+    written_dimension,
+)
 from svload.model.visible import marks_as_letters
 from svload.study.mistakes import Gap, in_our_words, not_read, wrong
 
@@ -62,8 +70,8 @@ class Part(BaseModel):
 
     @classmethod
     def hint(cls, key: str, written: Any) -> str:
-        """Return what to write if `key` is missing in `said`, or wrong; empty: the schema's text is
-        enough."""
+        """Return what to write if `key` is missing in `written`, or wrong; empty: the schema's text
+        is enough."""
         return ""
 
     @classmethod
@@ -272,11 +280,10 @@ def _quantity(
 
 def _rate_rps(value: str | float | int) -> float:
     """Return a rate, which needs its unit: 5 might mean per second or per minute."""
-    if isinstance(value, str) and re.fullmatch(r"\s*[\d.,_eE+-]+\s*", value):
-        value = float(value.replace(",", "").replace("_", ""))
-    if not isinstance(value, str) and value != 0:
+    rate = parse_quantity(value, "rate_rps")
+    if rate != 0 and (not isinstance(value, str) or written_dimension(value) is None):
         raise ValueError(f"a unit is missing ({', '.join(units_of('rate_rps'))})")
-    return parse_quantity(value, "rate_rps")
+    return rate
 
 
 _TIME = _quantity(duration_ns, 0, "200 ms", TIME_S, TIME_UNIT)
