@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import strategies as st
 
 from svload import lab
 from svload.model.errors import SvloadError
@@ -46,8 +45,7 @@ def test_a_table_names_and_orders_cases(load: Callable[..., Lock], folder: Path)
 def test_a_case_without_a_name_takes_no_name_of_the_table() -> None:
     factors = [Factor(name=name, levels=(Level(name="x"), Level(name="y"))) for name in "abcd"]
     cases = make_cases(factors, [], {("x", "x", "x", "x"): "case-3"})
-    assert [case.name for case in cases][:5] == ["case-3", "case-1", "case-2", "case-4", "case-5"]
-    assert len({case.name for case in cases}) == 16
+    assert [case.name for case in cases][:4] == ["case-3", "case-1", "case-2", "case-4"]
 
 
 def test_a_profile_may_drop_levels_that_the_table_names(load: Callable[..., Lock], folder: Path) -> None:
@@ -77,9 +75,6 @@ def test_levels_that_make_no_short_plain_names_leave_cases_numbered(levels: str,
     raw = levels.strip("[]").split(", ")
     factor = Factor(name="scheme", levels=tuple(Level(name=one, value=one) for one in raw))
     assert [case.name for case in make_cases([factor], [], {})] == names
-
-
-levels = st.dictionaries(st.sampled_from("abc"), st.sampled_from("xyz"), min_size=3)
 
 
 @pytest.mark.parametrize(
@@ -282,13 +277,9 @@ def test_each_case_has_the_study_under_its_set(tmp_path: Path) -> None:
 
 
 def test_a_setting_that_a_level_lacks_is_left_out(tmp_path: Path) -> None:
-    factors = {"most": {"stock": {}, "many": {"files": 9000, "on": True}}}
-    sysctl = {"fs.file-max": "${most.files}", "net.ipv4.tcp_sack": "${most.on}"}
-    lock = load_sets(tmp_path, sets={}, tuning=None, factors=factors, sysctl=sysctl)
-    assert [resolve(lock, case).sysctl for case in lock.cases] == [
-        {},
-        {"fs.file-max": "9000", "net.ipv4.tcp_sack": "1"},
-    ]
+    factors = {"most": {"none": {}, "many": {"files": 9000}}}
+    lock = load_sets(tmp_path, sets={}, tuning=None, factors=factors, sysctl={"fs.file-max": "${most.files}"})
+    assert [resolve(lock, case).sysctl for case in lock.cases] == [{}, {"fs.file-max": "9000"}]
 
 
 def test_a_set_is_a_file_and_the_lock_holds_what_it_said(tmp_path: Path) -> None:

@@ -127,6 +127,7 @@ WRONG: dict[str, tuple[list[dict[str, Any]], str]] = {
     "start for a time": ([{"at": "1s", "stop": "web"}, {"at": "2s", "start": "web", "for": "1s"}], "for belongs to"),
     "no limit": ([{"at": "1s", "limit": {"web": {}}}], "expected one of cpus, memory, pids, disk_rate, link"),
     "an unknown limit": ([{"at": "1s", "limit": {"web": {"cpu": 1}}}], "Unknown key “cpu”"),
+    "a quota without end": ([{"at": "1s", "limit": {"web": {"cpus": "inf"}}}], "a finite number"),
     "no moment": ([{"stop": "web"}], "“at”"),
     "the very begin": ([{"at": "0s", "stop": "web"}], "it must be above 0"),
 }  # fmt: skip

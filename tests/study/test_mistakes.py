@@ -121,6 +121,9 @@ def test_all_slips_at_once(folder: Path) -> None:
         ("workers: 4", 'workers: "${thing.path}"', "Only a request knows"),
         ('"${users}", think_time: 10ms', '"${users.count}", think_time: 10ms', "have no fields"),
         ("name: small", "name: a/b", "name"),
+        ('expect: "front.requests == 0"', 'expect: "${way.mark}"', "no such field (way: direct)"),
+        ("when: {users: 8}, ex", 'when: {users: "${way}"}, ex', "before the cases are made"),
+        ("metric: guest.response.p50", "metric: throughput, when: {way: direct}", "one level of way only"),
         ("tiny:", "tiny: {profiles: {}}\n  other:", "Unknown key “profiles”"),
     ],
 )

@@ -214,6 +214,11 @@ def test_memcached_counts_the_keys_of_a_get(study: Made) -> None:
         ("{tcp: tcp://web, dialogue: [{read: 1}], check: status == 200}", "only HTTP has a status"),
         ("{tcp: tcp://web, dialogue: [{read: 1}], take: {a: {header: b}}}", "only HTTP has headers"),
         ("{tcp: tcp://web, dialogue: [{send: '${size}'}]}", "size"),
+        (
+            "{tcp: tcp://web, dialogue: [{send: a}, {expect: 'x${vu}'}]}",
+            r"\[1\].expect: expected a text that",
+        ),
+        ("{tcp: tcp://web, redis: [{a: b}]}", r"redis\[0\]: expected a command: a text, or a list"),
         ("{tcp: web, dialogue: [{read: 1}]}", "expected an address"),
         ("{tcp: tcp://web, dialogue: [{read: 1, expect: x}]}", "one of send"),
         ("{tcp: tcp://web, dialogue: [{send_hex: f}]}", "pairs of hexadecimal digits"),
@@ -249,7 +254,7 @@ CLOSED = "executor: constant-vus, vus: 64"
     ("group", "request_", "found"),
     [
         ("streams: 4", "get: https://web/", "HTTP/2 only"),
-        ("http2: yes please", "get: https://web/", "http2"),
+        ("http2: yes please", "get: https://web/", "http2: expected true, false or preferred"),
         ("http2: 2", "get: https://web/", "http2"),
         ("http2: true, streams: 0", "get: https://web/", "at least 1"),
         ("http2: true, streams: 1001", "get: https://web/", "at most 1,000"),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from svload.model.errors import SvloadError
 from svload.model.study import CaseConfig, Factor, Level, Lock
 from svload.model.traffic import FeederPart, Text, VarPart
-from svload.study import load_study, resolve
+from svload.study import resolve
 from svload.study.references import COLUMNS, MISSING, Resolver, Vocabulary
 from svload.study.tree import Node, merge, override, place_of, plain, read_tree
 
@@ -92,26 +92,19 @@ def test_a_new_kit_replaces_all(base: dict[str, Any], over: dict[str, Any], merg
     assert plain(study) == {"lab": {"web": merged, "other": {"kit": "z"}}}
 
 
-def test_a_distribution_is_one_value() -> None:
-    base = {"data": {"o": {"count": 1, "size": {"lognormal": {"median": 1, "p99": 2}}}}}
-    over = {"data": {"o": {"size": {"uniform": [1, 2]}}}}
-    assert plain(merge(tree_of(base), tree_of(over)))["data"]["o"] == {
-        "count": 1,
-        "size": {"uniform": [1, 2]},
-    }
-
-
 @pytest.mark.parametrize(
-    ("section", "name", "inner"),
-    [("factors", "size", "few"), ("factors", "f", "size"), ("requests", "body", "x")],
+    ("section", "name", "inner", "merged"),
+    [
+        ("data", "o", "size", {"b": 3}),
+        ("factors", "size", "few", {"a": 1, "b": 3}),
+        ("factors", "f", "size", {"a": 1, "b": 3}),
+        ("requests", "body", "take", {"a": 1, "b": 3}),
+    ],
 )
-def test_a_name_is_no_distribution(section: str, name: str, inner: str) -> None:
+def test_a_distribution_is_one_value(section: str, name: str, inner: str, merged: dict[str, int]) -> None:
     base = {section: {name: {inner: {"a": 1}, "other": {"a": 2}}}}
-    over = {section: {name: {inner: {"b": 3}}}}
-    assert plain(merge(tree_of(base), tree_of(over)))[section][name] == {
-        inner: {"a": 1, "b": 3},
-        "other": {"a": 2},
-    }
+    study = plain(merge(tree_of(base), tree_of({section: {name: {inner: {"b": 3}}}})))
+    assert study == {section: {name: {inner: merged, "other": {"a": 2}}}}
 
 
 @pytest.mark.parametrize(
@@ -317,24 +310,8 @@ def test_port_stays_for_the_kit_and_other_dollars_are_let_through(load: Callable
     assert store.options == {"run": "./server-http --port ${port} ${HOME} $PATH", "ready": "GET /"}
 
 
-def test_escaped_references_are_literal_in_rows_reasons_and_dialogues(tmp_path: Any) -> None:
-    (tmp_path / "study.yaml").write_text(
-        "name: one\nlab: {web: {at: 'tcp://127.0.0.1:1'}}\nfactors: {a: [1, 2]}\n"
-        "exclude: [{when: {a: 1}, because: 'no $${a}'}]\nfeeders: {row: {values: ['$${x}']}}\n"
-        "traffic: {g: {executor: constant-vus, vus: 1, request: {tcp: tcp://web, dialogue: [{send: '${row.value}'}, "
-        "{expect: '$${x}'}]}}}\nmeasure: {duration: 1s}\n"
-    )
-    lock = load_study(tmp_path)
-    assert lock.cases[0].excluded == "no ${a}"
-    config = of_case(lock)
-    assert config.tables[0].values == ("${x}",)
-    assert config.groups[0].request.dialogue[1].expect == "${x}"
-
-
-def test_a_named_request_of_an_unknown_method_is_told_where_it_stands(tmp_path: Any) -> None:
-    (tmp_path / "study.yaml").write_text(
-        "name: one\nlab: {web: {at: 'http://127.0.0.1:1'}}\nrequests:\n  read: FETCH http://web/a\n"
-        "traffic: {g: {executor: constant-vus, vus: 1, request: read}}\nmeasure: {duration: 1s}\n"
-    )
-    with pytest.raises(SvloadError, match=r"study\.yaml:4: .*expected one of GET"):
-        load_study(tmp_path)
+def test_escaped_references_are_literal_in_rows_and_reasons(load: Callable[..., Lock]) -> None:
+    text = SMALL.replace("feeders:", "feeders:\n  row: {values: ['$${x}']}").replace("too much", "'no $${a}'")
+    lock = load(text)
+    assert lock.cases[3].excluded == "no ${a}"
+    assert of_case(lock, 0).tables[0].values == ("${x}",)

@@ -12,13 +12,13 @@ from typing import Any
 from pydantic import ValidationError
 
 from svload.model.executors import RampingArrivalRate, RampingVus
-from svload.model.metrics import OF_FAULTS, Criterion, MetricRef, Source, parse_criterion, parse_metric
+from svload.model.metrics import OF_FAULTS, Criterion, Source, parse_criterion
 from svload.model.study import Case, CaseConfig, Factor
 from svload.study import schema, values
 from svload.study.comparisons import bring_up_mistakes, comparison_mistakes
 from svload.study.factors import Kits, check_when, level_name, matches
 from svload.study.mistakes import Mistake, bad_criterion, bad_reference, bad_value, mistakes_of, unknown_name
-from svload.study.monitored import Known, abort_mistakes, monitored_mistakes
+from svload.study.monitored import Known, abort_mistakes, metric_in, monitored_mistakes
 from svload.study.references import (
     Vocabulary,
     allowed_at,
@@ -31,7 +31,7 @@ from svload.study.references import (
 from svload.study.sets import set_mistakes
 from svload.study.steps import populations, step_owners, variables
 from svload.study.targets import target_mistakes
-from svload.study.tree import Path, dicts_of, kit_of, section_of, sequence_of
+from svload.study.tree import Path, dicts_of, kit_of, mappings_of, section_of, sequence_of
 from svload.study.turns import turn_mistakes
 
 WITHOUT_REFERENCES = ("name", "question", "seed", "exclude", "case_names", "compare", "abort_if", "profiles")
@@ -155,26 +155,19 @@ def _in_when(path: Path) -> bool:
 
 def _whens(data: Mapping[str, Any]) -> Iterable[tuple[Path, Any]]:
     for section in ("exclude", "before_trial", "faults", "compare", "thresholds"):
-        for index, item in enumerate(sequence_of(data, section)):
-            if isinstance(item, dict):
-                yield (section, index, "when"), item.get("when")
-    for name, group in section_of(data, "traffic").items():
-        if isinstance(group, dict):
-            yield ("traffic", name, "when"), group.get("when")
+        for index, item in mappings_of(data, section):
+            yield (section, index, "when"), item.get("when")
+    for name, group in dicts_of(section_of(data, "traffic")):
+        yield ("traffic", name, "when"), group.get("when")
 
 
 def _criteria(data: Mapping[str, Any], factors: Mapping[str, Factor], monitored: Known) -> Iterable[Mistake]:
     owners = owners_of(data)
-    texts: list[tuple[Path, Any]] = []
-    texts += [
-        (path, item.get("that") if isinstance(item, dict) else item) for path, item in _thresholds(data)
-    ]
+    texts: list[tuple[Path, Any]] = [(path, that) for path, that, _ in _thresholds(data)]
     for factor in factors.values():
         for level in factor.levels:
             texts += [(("factors", factor.name, level.name, "expect"), text) for text in level.expect]
-    written: list[tuple[Path, str]] = [
-        (path, text) for path, text in texts if isinstance(text, str) and not refers(text)
-    ]
+    written = [(path, text) for path, text in texts if isinstance(text, str) and not refers(text)]
     for path, text in written:
         try:
             parse_criterion(text, owners)
@@ -187,21 +180,14 @@ def _criteria(data: Mapping[str, Any], factors: Mapping[str, Factor], monitored:
     ]
     yield from abort_mistakes(aborts, owners)
     written += [(path, text) for path, text in aborts if isinstance(text, str)]
-    for index, item in enumerate(sequence_of(data, "compare")):
-        metric = item.get("metric") if isinstance(item, dict) else None
-        if isinstance(metric, str):
-            written.append((("compare", index, "metric"), metric))
+    written += _metrics(data)
     yield from monitored_mistakes(written, owners, data, monitored)
 
 
 def check_case_criteria(config: CaseConfig, data: Mapping[str, Any], monitored: Known) -> Iterable[Mistake]:
     """Check the criteria of one case after their references were resolved."""
     owners = owners_of(data)
-    places = [
-        path
-        for path, item in _thresholds(data)
-        if not isinstance(item, dict) or matches(section_of(item, "when"), config.case.levels)
-    ]
+    places = [path for path, _, when in _thresholds(data) if matches(when, config.case.levels)]
     if len(places) != len(config.thresholds):  # a broken one is left out
         places = [("thresholds",)] * len(config.thresholds)
     texts: list[tuple[Path, str]] = list(zip(places, config.thresholds, strict=True))
@@ -238,15 +224,11 @@ def check_given(
     service → metrics."""
     if all(known is None for known in given.values()):
         return
-    owners, places = owners_of(data), _threshold_places(data)
-    texts: list[tuple[Path, str]] = [(places.get(text, ("thresholds",)), text) for text in config.thresholds]
-    texts += [(_expect_at(data, config.case, text), text) for text in config.expects]
-    refs = [(path, text, parse_criterion(text, owners).ref) for path, text in texts if _parses(text, owners)]
-    for index, item in enumerate(sequence_of(data, "compare")):
-        metric = item.get("metric") if isinstance(item, dict) else None
-        if isinstance(metric, str) and (ref := _metric(metric, owners)):
-            refs.append((("compare", index, "metric"), metric, ref))
-    for path, text, ref in refs:
+    owners = owners_of(data)
+    texts = [*_texts_of(config, data), *_metrics(data)]
+    for path, text, ref in ((path, text, metric_in(text, owners)) for path, text in texts):
+        if ref is None:
+            continue
         known = given.get(ref.owner) if ref.metric.source == "service" else None
         if known is not None and not ref.metric.monitored and ref.metric.name not in known:
             gives = f"it gives {', '.join(sorted(known))}" if known else "it gives none"
@@ -257,48 +239,39 @@ def check_faulted(config: CaseConfig, data: Mapping[str, Any]) -> Iterable[Mista
     """Check criteria on the outcome of planned faults in a case that has none."""
     if config.faults:
         return
-    owners, places = owners_of(data), _threshold_places(data)
-    texts: list[tuple[Path, str]] = [(places.get(text, ("thresholds",)), text) for text in config.thresholds]
-    texts += [(_expect_at(data, config.case, text), text) for text in config.expects]
-    for path, text in texts:
-        if _parses(text, owners) and parse_criterion(text, owners).ref.metric.name in OF_FAULTS:
+    owners = owners_of(data)
+    for path, text in _texts_of(config, data):
+        if (ref := metric_in(text, owners)) and ref.metric.name in OF_FAULTS:
             yield bad_criterion(path, text, "no fault is planned in a case that it is for, see faults")
 
 
-def _metric(text: str, owners: dict[str, Source]) -> MetricRef | None:
-    try:
-        return parse_metric(text, owners)
-    except ValueError:
-        return None
+def _texts_of(config: CaseConfig, data: Mapping[str, Any]) -> list[tuple[Path, str]]:
+    """Return the resolved criteria of a case, each with its place if it is written there as it is."""
+    places = {str(that): path for path, that, _ in _thresholds(data)}
+    texts: list[tuple[Path, str]] = [(places.get(text, ("thresholds",)), text) for text in config.thresholds]
+    return texts + [(_expect_at(data, config.case, text), text) for text in config.expects]
 
 
-def _parses(text: str, owners: dict[str, Source]) -> bool:
-    try:
-        parse_criterion(text, owners)
-    except ValueError:
-        return False
-    return True
+def _metrics(data: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
+    """Return the metric of each comparison, and its place."""
+    for index, item in mappings_of(data, "compare"):
+        if isinstance(metric := item.get("metric"), str):
+            yield ("compare", index, "metric"), metric
 
 
-def _threshold_places(data: Mapping[str, Any]) -> dict[str, Path]:
-    """Return each threshold's text → its place."""
-    return {
-        str(item.get("that") if isinstance(item, dict) else item): path for path, item in _thresholds(data)
-    }
-
-
-def _thresholds(data: Mapping[str, Any]) -> Iterator[tuple[Path, Any]]:
-    """Return each threshold, and the place of its criterion."""
+def _thresholds(data: Mapping[str, Any]) -> Iterator[tuple[Path, Any, dict[str, Any]]]:
+    """Return the place of each threshold's criterion, the criterion, and its `when`."""
     for index, item in enumerate(sequence_of(data, "thresholds")):
-        yield (("thresholds", index, "that") if isinstance(item, dict) else ("thresholds", index)), item
+        if isinstance(item, dict):
+            yield ("thresholds", index, "that"), item.get("that"), section_of(item, "when")
+        else:
+            yield ("thresholds", index), item, {}
 
 
 def _expect_at(data: Mapping[str, Any], case: Case, text: str) -> Path:
     for factor, level in case.levels.items():
-        levels = section_of(data, "factors").get(factor)
-        fields = levels.get(level) if isinstance(levels, dict) else None
-        expects = fields.get("expect") if isinstance(fields, dict) else None
-        if text == expects or (isinstance(expects, list) and text in expects):
+        fields = section_of(section_of(section_of(data, "factors"), factor), level)
+        if text == fields.get("expect") or text in sequence_of(fields, "expect"):
             return ("factors", factor, level, "expect")
     return ("factors",)
 
@@ -307,12 +280,9 @@ def uncompared(data: Mapping[str, Any], cases: Sequence[Case]) -> Iterable[Mista
     """Return comparisons without a pair of cases: baseline, or all it is compared with, is excluded."""
     if all(case.excluded is not None for case in cases):
         return  # reported as such
-    for index, item in enumerate(sequence_of(data, "compare")):
-        factor = item.get("factor") if isinstance(item, dict) else None
-        if not isinstance(factor, str) or item.get("baseline") is None:
-            continue
-        baseline, when = item["baseline"], section_of(item, "when")
-        if factor in when:
+    for index, item in mappings_of(data, "compare"):
+        factor, baseline, when = item.get("factor"), item.get("baseline"), section_of(item, "when")
+        if not isinstance(factor, str) or baseline is None or factor in when:
             continue  # reported as such
         meant = [case for case in cases if factor in case.levels and matches(when, case.levels)]
         if not meant:

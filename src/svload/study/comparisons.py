@@ -10,14 +10,15 @@ from svload.model.metrics import Source, parse_metric
 from svload.model.study import Case, CaseConfig, Factor
 from svload.study.factors import level_name
 from svload.study.mistakes import Mistake, bad_criterion, bad_value, unknown_name
-from svload.study.tree import Path, section_of
+from svload.study.tree import Path, mappings_of, section_of
 
 
 def comparison_mistakes(
     data: Mapping[str, Any], factors: Mapping[str, Factor], unsure: Iterable[str], owners: dict[str, Source]
 ) -> Iterable[Mistake]:
     """Return factors, levels and metrics of `compare` that do not exist."""
-    for path, item in _comparisons(data):
+    for index, item in mappings_of(data, "compare"):
+        path = ("compare", index)
         factor, baseline = item.get("factor"), item.get("baseline")
         if isinstance(factor, str) and factor not in unsure:
             if factor not in factors:
@@ -61,16 +62,15 @@ def _by_mistakes(
 
 def bring_up_mistakes(data: Mapping[str, Any]) -> Iterable[Mistake]:
     """Report more bring-ups than blocks, or bring-ups of servers that svload does not start."""
-    measure = data.get("measure")
-    bring_ups = measure.get("bring_ups") if isinstance(measure, dict) else None
-    if not isinstance(measure, dict) or not isinstance(bring_ups, int) or bring_ups <= 1:
+    measure = section_of(data, "measure")
+    bring_ups = measure.get("bring_ups")
+    if not isinstance(bring_ups, int) or bring_ups <= 1:
         return
     replicates = measure.get("replicates", 6)
     if isinstance(replicates, int) and bring_ups > replicates:
         reason = f"at most one bring-up a block can be made, and there are {replicates} blocks"
         yield bad_value(("measure", "bring_ups"), reason, bring_ups, "Raise replicates, or lower it.")
-    lab = data.get("lab")
-    services = lab.values() if isinstance(lab, dict) else ()
+    services = section_of(data, "lab").values()
     if services and all(isinstance(service, dict) and "at" in service for service in services):
         yield bad_value(
             ("measure", "bring_ups"),
@@ -85,15 +85,15 @@ def mixed_loads(
 ) -> Iterable[Mistake]:
     """Report comparisons of a closed loop with an open one: their numbers describe different populations
     (docs/method.md §1)."""
-    for path, item in _comparisons(data):
+    for index, item in mappings_of(data, "compare"):
         factor, metric, by = item.get("factor"), item.get("metric"), item.get("by")
         if not isinstance(factor, str) or not isinstance(metric, str):
             continue
         varied = {factor, by} if isinstance(by, str) else {factor}
-        when = item.get("when") if isinstance(item.get("when"), dict) else {}
+        when = section_of(item, "when")
         models: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
         for case in cases:
-            if case.name not in configs or not _is_among(case, when or {}, varied):
+            if case.name not in configs or not _is_among(case, when, varied):
                 continue
             rest = tuple(sorted((name, level) for name, level in case.levels.items() if name not in varied))
             models.setdefault(rest, {})[_model(configs[case.name], metric)] = case.name
@@ -102,7 +102,7 @@ def mixed_loads(
             (one, first), (other, second) = list(mixed.items())[:2]
             reason = f"{first} is a {one}, {second} an {other}" if other.startswith("o") else f"{first} is an {one}, {second} a {other}"  # fmt: skip
             yield bad_value(
-                (*path, "factor"),
+                ("compare", index, "factor"),
                 f"closed and open loops are never compared ({reason})",
                 factor,
                 "Give both sides the same executor, or compare each among its own with when.",
@@ -120,10 +120,3 @@ def _model(config: CaseConfig, metric: str) -> str:
     groups = {group.name: group for group in config.groups}
     owner = metric.partition(".")[0]
     return str(groups.get(owner, groups[config.main_group]).executor.model)
-
-
-def _comparisons(data: Mapping[str, Any]) -> Iterable[tuple[Path, Mapping[str, Any]]]:
-    raw = data.get("compare")
-    for index, item in enumerate(raw if isinstance(raw, list) else ()):
-        if isinstance(item, dict):
-            yield ("compare", index), item

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, Field, model_validator
 
 from svload.study.mistakes import wrong
 from svload.study.values import QUANTITY, OrAlone, Part, Pick, SizeBytes, SpanNs, TimeNs
+
+
+def _ascending(low: Any, high: Any, reason: str = "the high end must not be below the low one") -> None:
+    """Raise an error if the two are numbers (not references) in descending order."""
+    if isinstance(low, int) and isinstance(high, int) and high < low:
+        raise wrong(reason)
 
 
 class Lognormal(Part):
@@ -17,9 +23,8 @@ class Lognormal(Part):
     p99: SizeBytes = Field(description="99 % of the objects are smaller")
 
     @model_validator(mode="after")
-    def _ordered(self) -> Lognormal:
-        if isinstance(self.median, int) and isinstance(self.p99, int) and self.p99 < self.median:
-            raise wrong("p99 must not be below the median")
+    def _ordered(self) -> Self:
+        _ascending(self.median, self.p99, "p99 must not be below the median")
         return self
 
 
@@ -35,9 +40,8 @@ class UniformSize(Part):
     uniform: tuple[SizeBytes, SizeBytes] = Field(description="[least, most]")
 
     @model_validator(mode="after")
-    def _ordered(self) -> UniformSize:
-        if all(isinstance(end, int) for end in self.uniform) and self.uniform[1] < self.uniform[0]:
-            raise wrong("the high end must not be below the low one")
+    def _ordered(self) -> Self:
+        _ascending(*self.uniform)
         return self
 
 
@@ -66,17 +70,11 @@ SizeOrLaw = Annotated[
 ]
 
 
-class LognormalTime(Part):
+class LognormalTime(Lognormal):
     """Log-normal times."""
 
     median: SpanNs = Field(description="half of them are shorter")
     p99: SpanNs = Field(description="99 % of them are shorter")
-
-    @model_validator(mode="after")
-    def _ordered(self) -> LognormalTime:
-        if isinstance(self.median, int) and isinstance(self.p99, int) and self.p99 < self.median:
-            raise wrong("p99 must not be below the median")
-        return self
 
 
 class ThinkTimePart(Part):
@@ -95,12 +93,8 @@ class ThinkTimePart(Part):
                 "expected one of constant, uniform, exponential, lognormal",
                 "Write 0.1s, or {exponential: 2s}.",
             )
-        if (
-            self.uniform
-            and all(isinstance(end, int) for end in self.uniform)
-            and self.uniform[1] < self.uniform[0]
-        ):
-            raise wrong("the high end must not be below the low one")
+        if self.uniform:
+            _ascending(*self.uniform)
         return self
 
 

@@ -35,7 +35,7 @@ from svload.study.references import Vocabulary, references_in, strings_in, value
 from svload.study.repair import repaired
 from svload.study.sets import network_mistakes
 from svload.study.steps import INLINE, variables
-from svload.study.tree import Node, Path, kit_of, plain, section_of, value_at
+from svload.study.tree import Node, Path, kit_of, mappings_of, plain, section_of, value_at
 from svload.study.turns import side_mistakes, with_control
 
 CheckLab = Callable[[Sequence[ServiceSpec]], Sequence[Mistake]]
@@ -308,9 +308,10 @@ def cases_of(
                 mistakes += faults if strict else []
             except (OSError, ValueError, csv.Error) as why:
                 mistakes.append(bad_value(("case_names",), f"expected a table of cases ({why})", table))
-    rules = data.get("exclude")
-    sound = [rule for rule in (rules if isinstance(rules, list) else []) if _is_rule(rule)]
-    cases = make_cases(factors, sound, names, str(data.get("name", "")))
+    rules = [
+        rule for _, rule in mappings_of(data, "exclude") if section_of(rule, "when") and "because" in rule
+    ]
+    cases = make_cases(factors, rules, names, str(data.get("name", "")))
     for case in cases if strict else ():
         if case.name in valid and valid[case.name] != (case.excluded is None):
             state = "valid, but it is excluded" if valid[case.name] else "not valid, but nothing excludes it"
@@ -323,9 +324,3 @@ def cases_of(
     if cases and all(case.excluded is not None for case in cases):
         mistakes.append(bad_value(("exclude",), "no case is left", f"{len(cases)} excluded"))
     return cases, mistakes
-
-
-def _is_rule(rule: Any) -> bool:
-    return (
-        isinstance(rule, dict) and isinstance(rule.get("when"), dict) and rule["when"] and "because" in rule
-    )

@@ -151,7 +151,7 @@ def make_cases(factors: Sequence[Factor], exclude: Sequence[Mapping[str, Any]], 
     ordered = named + [levels for levels in combinations if levels not in names]
     taken = set(names.values())
     numbered = (f"case-{number}" for number in itertools.count(len(named)))
-    free = (name for name in numbered if name not in taken)
+    free: Iterator[str] = (name for name in numbered if name not in taken)
     if len(ordered) == 1 and _is_plain(study):
         free = iter([study])
     cases, by_levels = [], _by_levels(factors, ordered, taken)
@@ -283,9 +283,8 @@ def _change_at(data: Mapping[str, Any], path: Path, default: Change, kits: Kits 
     """Return what changing the value at `path` requires, by the kit's option or parameter, or the kernel's
     setting; else `default`. The address of a server that is already running requires nothing if svload starts
     no server that it might restart for it."""
-    lab = data.get(path[0]) if path[0] == "lab" and len(path) > 2 else None
-    service = lab.get(path[1]) if isinstance(lab, Mapping) else None
-    model = (kits or {}).get(str(kit_of(service))) if isinstance(service, dict) else None
+    service = section_of(section_of(data, "lab"), str(path[1])) if path[0] == "lab" and len(path) > 2 else {}
+    model = (kits or {}).get(str(kit_of(service)))
     kernel: str = kernel_change(str(path[1])) if path[0] == "sysctl" and len(path) > 1 else ""
     if model is not None:
         kernel = model.change_of(str(path[2]), str(path[3]) if len(path) > 3 else None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from svload.model.facts import CPUS, DISK_READ, DISK_WRITE, LINK_LATENCY, LINK_SPEED
 from svload.model.faults import DISTURBS, ENDS_PROCESSES, Act, Fault, FaultKind, Unit, acts_of, units_of
@@ -18,24 +19,13 @@ from svload.study.tree import Path
 
 def read_faults(place: int, part: FaultPart) -> Iterator[Fault]:
     """Return an entry of `faults` as one fault for each of its targets."""
-    kinds: tuple[tuple[FaultKind, list[str] | None], ...] = (
-        ("stop", part.stop),
-        ("kill", part.kill),
-        ("start", part.start),
-        ("pause", part.pause),
-    )
-    for kind, targets in kinds:
-        for target in targets or ():
-            yield Fault(place=place, kind=kind, target=target, at_ns=part.at, lasts_ns=part.lasts)
+    when: dict[str, Any] = {"place": place, "at_ns": part.at, "lasts_ns": part.lasts}
+    kinds: tuple[FaultKind, ...] = ("stop", "kill", "start", "pause")
+    for kind in kinds:
+        for target in getattr(part, kind) or ():
+            yield Fault(**when, kind=kind, target=target)
     for target, limits in (part.limit or {}).items():
-        yield Fault(
-            place=place,
-            kind="limit",
-            target=target,
-            at_ns=part.at,
-            lasts_ns=part.lasts,
-            limits=_limits(limits),
-        )
+        yield Fault(**when, kind="limit", target=target, limits=_limits(limits))
 
 
 def _limits(part: LimitsPart) -> dict[str, float]:

@@ -17,6 +17,7 @@ from svload.study import schema
 from svload.study.beside import file_beside, text_beside
 from svload.study.mistakes import Mistake, bad_value, shortened
 from svload.study.references import COLUMNS, refers, unescaped
+from svload.study.tree import dicts_of, section_of
 
 _SIZE = re.compile(r"[0-9]{1,18}")
 VALUE = ("value",)
@@ -29,19 +30,13 @@ def feeder_columns(
 ) -> dict[str, tuple[str, ...] | None]:
     """Return the columns of every feeder of a study as written; None: of a file that cannot be read here
     (without `folder`: of any). Names with a dot are left out: no reference can mean them."""
-    raw = data.get("feeders")
-    return {
-        name: _columns(feeder, folder)
-        for name, feeder in (raw.items() if isinstance(raw, dict) else ())
-        if isinstance(feeder, dict) and "." not in str(name)
-    }
+    feeders = dicts_of(section_of(data, "feeders"))
+    return {name: _columns(feeder, folder) for name, feeder in feeders if "." not in name}
 
 
 def written_sets(data: Mapping[str, Any]) -> frozenset[str]:
     """Return the feeders whose rows requests write."""
-    raw = data.get("feeders")
-    named = raw.items() if isinstance(raw, dict) else ()
-    return frozenset(name for name, feeder in named if isinstance(feeder, dict) and feeder.get("written"))
+    return frozenset(name for name, feeder in dicts_of(section_of(data, "feeders")) if feeder.get("written"))
 
 
 def _columns(feeder: Mapping[str, Any], folder: FilePath | None) -> tuple[str, ...] | None:
@@ -171,10 +166,9 @@ def _decoded_bytes(column: Any) -> int:
 
 def file_mistakes(data: Mapping[str, Any], folder: FilePath) -> Iterable[Mistake]:
     """Return files of feeders that are missing, lie outside the study's folder, or are no tables."""
-    raw = data.get("feeders")
-    for name, feeder in raw.items() if isinstance(raw, dict) else ():
+    for name, feeder in dicts_of(section_of(data, "feeders")):
         for kind in _FILES:
-            named = feeder.get(kind) if isinstance(feeder, dict) else None
+            named = feeder.get(kind)
             if not isinstance(named, str) or refers(named):
                 continue
             path = ("feeders", name, kind)

@@ -118,12 +118,11 @@ def study_digest(path: str | FilePath) -> str:
 
 def _digest(file: FilePath, data: Any) -> str:
     digest = hashlib.sha256(file.read_bytes())
-    written = data if isinstance(data, dict) else {}
-    named = written.get("case_names")
+    named = data.get("case_names") if isinstance(data, dict) else None
     if isinstance(named, str) and (table := file_beside(file.parent, named)):
         digest.update(table.read_bytes())
-    for part in (written, *section_of(written, "profiles").values()):
-        for one in set_files(part, file.parent) if isinstance(part, dict) else ():
+    for part in (data, *section_of(data, "profiles").values()):
+        for one in set_files(part, file.parent):
             digest.update(one.read_bytes())
     return digest.hexdigest()
 

@@ -10,7 +10,7 @@ from svload.model.metrics import CATALOGUE, MetricRef, Source, parse_criterion, 
 from svload.model.monitored import Monitored
 from svload.model.units import units_of
 from svload.study.mistakes import Mistake, bad_criterion, nearest
-from svload.study.tree import Path
+from svload.study.tree import Path, section_of
 
 Known = Callable[[], Mapping[str, Monitored]]
 """Returns every name that some monitor of services has (`svload.watch.monitored_names`); only called if a
@@ -40,6 +40,11 @@ def monitored_mistakes(
 
 
 _SHARES = {metric.name for metric in CATALOGUE.values() if metric.dimension == "ratio"} - {"cpu"}
+
+
+def metric_in(text: str, owners: dict[str, Source]) -> MetricRef | None:
+    """Return the metric of a criterion, or that a comparison names; None if the text is neither."""
+    return _read(text, owners)[0]
 
 
 def _read(text: str, owners: dict[str, Source]) -> tuple[MetricRef | None, float | None]:
@@ -77,9 +82,7 @@ def _wrong(ref: MetricRef, criterion: bool, known: Known, data: Mapping[str, Any
 
 def _has_own_page(data: Mapping[str, Any], service: str) -> bool:
     """Return whether a service has a page of metrics: its content is known only when it runs."""
-    services = data.get("lab")
-    entry = services.get(service) if isinstance(services, dict) else None
-    return isinstance(entry, dict) and "metrics" in entry
+    return "metrics" in section_of(section_of(data, "lab"), service)
 
 
 def abort_mistakes(texts: Iterable[tuple[Path, Any]], owners: dict[str, Source]) -> Iterator[Mistake]:

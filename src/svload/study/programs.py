@@ -27,7 +27,7 @@ _NO_CODE = frozenset((".git", "__pycache__", ".venv", "node_modules", "runs"))
 
 def study_programs(folder: Path, data: Any) -> dict[str, str]:
     """Return `named_programs` of all servers that a study may start, and of its code for svload."""
-    parts = [data, *section_of(data, "profiles").values()] if isinstance(data, dict) else []
+    parts = [data, *section_of(data, "profiles").values()]
     sections = [
         part.get(name) for part in parts if isinstance(part, dict) for name in ("lab", "factors", "sets")
     ]

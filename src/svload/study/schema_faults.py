@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
@@ -12,33 +12,31 @@ from svload.study.values import BytesPerS, Count, OrReference, Part, SizeBytes, 
 KINDS = ("stop", "kill", "start", "pause", "limit")
 
 
-class DiskRatePart(Part):
+class _SomePart(Part):
+    """The common part of mappings that may not be empty."""
+
+    @model_validator(mode="after")
+    def _some(self) -> Self:
+        if all(getattr(self, name) is None for name in type(self).model_fields):
+            raise wrong(f"expected one of {', '.join(type(self).model_fields)}")
+        return self
+
+
+class DiskRatePart(_SomePart):
     """Rates of a service's disk from that moment on."""
 
     read: BytesPerS | None = Field(None, description="what it may read, such as 20 MB/s")
     write: BytesPerS | None = Field(None, description="what it may write, such as 10 MB/s")
 
-    @model_validator(mode="after")
-    def _some(self) -> DiskRatePart:
-        if self.read is None and self.write is None:
-            raise wrong("expected one of read, write")
-        return self
 
-
-class LinkPart(Part):
+class LinkPart(_SomePart):
     """Rates and latency of a service's link from that moment on."""
 
     rate: BytesPerS | None = Field(None, description="what it carries each way, such as 10 Mbit/s")
     latency: SpanNs | None = Field(None, description="what it adds to a round trip, such as 20 ms")
 
-    @model_validator(mode="after")
-    def _some(self) -> LinkPart:
-        if self.rate is None and self.latency is None:
-            raise wrong("expected one of rate, latency")
-        return self
 
-
-class LimitsPart(Part):
+class LimitsPart(_SomePart):
     """Limits of a whole service, all its processes and their children, written as under lab."""
 
     cpus: Annotated[float, Field(gt=0, allow_inf_nan=False), OrReference()] | None = Field(
@@ -48,12 +46,6 @@ class LimitsPart(Part):
     pids: Count | None = Field(None, description="most processes and threads")
     disk_rate: DiskRatePart | None = Field(None, description="rates of its disk: {read, write}")
     link: LinkPart | None = Field(None, description="its link, which it has under lab: {rate, latency}")
-
-    @model_validator(mode="after")
-    def _some(self) -> LimitsPart:
-        if all(getattr(self, name) is None for name in type(self).model_fields):
-            raise wrong(f"expected one of {', '.join(type(self).model_fields)}")
-        return self
 
 
 class FaultPart(Part):

@@ -56,7 +56,7 @@ def _read(name: str, child: Node, tree: Node, folder: FilePath, problems: list[P
     return found
 
 
-def set_files(data: Mapping[str, Any], folder: FilePath) -> Iterator[FilePath]:
+def set_files(data: Any, folder: FilePath) -> Iterator[FilePath]:
     """Return the files of a study's sets, before they are read."""
     for name in section_of(data, "sets").values():
         if isinstance(name, str) and (file := file_beside(folder, name)) is not None:
@@ -79,8 +79,7 @@ def with_set(source: Mapping[str, Any], name: Any) -> dict[str, Any]:
 
 def options_of_set(source: Mapping[str, Any], name: str) -> tuple[str, ...]:
     """Return the options in the set of that name for the study's services, as `service.option`."""
-    part = section_of(source, "sets").get(name)
-    services = section_of(part, "lab") if isinstance(part, dict) else {}
+    services = section_of(section_of(section_of(source, "sets"), name), "lab")
     return tuple(f"{service}.{option}" for service in services for option in section_of(services, service))
 
 
@@ -88,7 +87,7 @@ def set_mistakes(data: Mapping[str, Any], factors: Mapping[str, Factor]) -> Iter
     """Report unknown services, unknown sets, and settings that no study may change."""
     services, sets = section_of(data, "lab"), section_of(data, "sets")
     for name, part in sets.items():
-        for service, options in section_of(part, "lab").items() if isinstance(part, dict) else ():
+        for service, options in section_of(part, "lab").items():
             path: Path = ("sets", name, "lab", service)
             if service not in services:
                 yield unknown_name(path, service, "service", services)
@@ -123,7 +122,7 @@ def _settings(data: Mapping[str, Any]) -> Iterator[tuple[Path, Any]]:
     for name in section_of(data, "sysctl"):
         yield ("sysctl", name), name
     for label, part in section_of(data, "sets").items():
-        for name in section_of(part, "sysctl") if isinstance(part, dict) else ():
+        for name in section_of(part, "sysctl"):
             yield ("sets", label, "sysctl", name), name
 
 

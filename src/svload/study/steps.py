@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from svload.study.tree import Path
+from svload.study.tree import Path, dicts_of, mappings_of, section_of
 
 INLINE = "request"
 """The name of a request that has none."""
@@ -58,10 +58,10 @@ def raw_scenarios(group: Mapping[str, Any], path: Path, data: Mapping[str, Any])
 
 def _named(name: str, weight: Any, data: Mapping[str, Any], names: _Names) -> RawScenario:
     """Return a scenario by its name, or a request by its name as one step."""
-    scenarios, requests = data.get("scenarios"), data.get("requests")
-    if isinstance(scenarios, Mapping) and isinstance(scenarios.get(name), list):
+    scenarios = section_of(data, "scenarios")
+    if isinstance(scenarios.get(name), list):
         return RawScenario(name, weight, tuple(_steps(scenarios[name], ("scenarios", name), names)))
-    if isinstance(requests, Mapping) and name in requests:
+    if name in section_of(data, "requests"):
         return RawScenario(name, weight, (RawStep(names.take(name), ("requests", name), name),))
     return RawScenario(name, weight, (), known=False)
 
@@ -90,40 +90,30 @@ class _Names:
 
 def step_owners(data: Mapping[str, Any]) -> list[str]:
     """Return `group.step` for groups with several steps: owners in the metric grammar besides the group."""
-    traffic = data.get("traffic")
-    owners = []
-    for name, group in traffic.items() if isinstance(traffic, Mapping) else ():
-        if isinstance(group, Mapping):
-            scenarios = raw_scenarios(group, ("traffic", name), data)
-            owners += [f"{name}.{step.name}" for scenario in scenarios for step in scenario.steps]
-    return owners
+    return [
+        f"{name}.{step.name}"
+        for name, group in dicts_of(section_of(data, "traffic"))
+        for scenario in raw_scenarios(group, ("traffic", name), data)
+        for step in scenario.steps
+    ]
 
 
 def populations(data: Mapping[str, Any]) -> set[str]:
     """Return traffic groups that populate before a trial: none of them is load, in any case."""
-    steps = data.get("before_trial")
-    named = (
-        [step.get("populate") for step in steps if isinstance(step, Mapping)]
-        if isinstance(steps, list)
-        else []
-    )
+    named = (step.get("populate") for _, step in mappings_of(data, "before_trial"))
     return {name for name in named if isinstance(name, str)}
 
 
 def hosts_of(lab: Mapping[str, Any]) -> tuple[str, ...]:
     """Return what a URL may name in a lab: services, and further ports of a service as `app.admin`."""
     hosts = list(lab)
-    for name, service in lab.items():
-        ports = service.get("ports") if isinstance(service, Mapping) else None
-        hosts += [f"{name}.{port}" for port in ports] if isinstance(ports, Mapping) else []
+    hosts += [f"{name}.{port}" for name in lab for port in section_of(lab[name], "ports")]
     return tuple(hosts)
 
 
 def secrets(data: Mapping[str, Any]) -> dict[str, str]:
     """Return the name in requests of each of the study's secrets → the environment variable that holds it."""
-    raw = data.get("secrets")
-    named = raw.items() if isinstance(raw, Mapping) else ()
-    return {f"secret.{name}": str(variable) for name, variable in named}
+    return {f"secret.{name}": str(variable) for name, variable in section_of(data, "secrets").items()}
 
 
 def variables(data: Mapping[str, Any]) -> set[str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from svload.study.mistakes import Mistake, bad_value, unknown_name
 from svload.study.references import refers
-from svload.study.tree import Path, dicts_of, section_of, sequence_of
+from svload.study.tree import Path, dicts_of, mappings_of, section_of, sequence_of
 
 _ON_SERVICES = {
     "reset": "restore any state of it",
@@ -42,17 +42,14 @@ def target_mistakes(data: Mapping[str, Any]) -> Iterable[Mistake]:
         request = item.get("request") if isinstance(item, dict) else item
         if isinstance(request, str) and " " not in request.strip():
             yield from named(("setup", index), request, "request", section_of(data, "requests"))
-    for index, step in enumerate(sequence_of(data, "before_trial")):
-        if not isinstance(step, dict):
-            continue
+    for index, step in mappings_of(data, "before_trial"):
         path: Path = ("before_trial", index)
         for kind, cannot in _ON_SERVICES.items():
             wanted = step.get(kind)
             for place, service in enumerate(wanted if isinstance(wanted, list) else [wanted]):
                 at: Path = (*path, kind, place) if isinstance(wanted, list) else (*path, kind)
                 yield from named(at, service, "service", services)
-                named_service = services.get(service) if isinstance(service, str) else None
-                if isinstance(named_service, dict) and "at" in named_service:
+                if isinstance(service, str) and "at" in section_of(services, service):
                     reason = f"{service} runs already, and svload cannot {cannot}"
                     yield bad_value(at, reason, service, "Leave it out.")
         yield from named((*path, "populate"), step.get("populate"), "traffic group", groups)

@@ -242,8 +242,7 @@ def merge(base: Node, over: Node, path: Path = ()) -> Node:
 
 def merge_plain(base: Any, over: Any) -> Any:
     """Merge plain data in the same way."""
-    place = ""
-    return plain(merge(_from_plain(base, place), _from_plain(over, place)))
+    return plain(merge(_from_plain(base, ""), _from_plain(over, "")))
 
 
 def kit_of(service: Mapping[str, Any]) -> str | None:
@@ -253,16 +252,21 @@ def kit_of(service: Mapping[str, Any]) -> str | None:
     return "command" if "run" in service else "external" if "at" in service else None
 
 
-def section_of(data: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return a section of a study as plain data; empty if it is missing or no mapping."""
-    raw = data.get(name)
+def section_of(data: Any, name: str) -> dict[str, Any]:
+    """Return a section of plain data; empty if it is missing or no mapping, or if `data` is none."""
+    raw = data.get(name) if isinstance(data, Mapping) else None
     return raw if isinstance(raw, dict) else {}
 
 
-def sequence_of(data: Mapping[str, Any], name: str) -> list[Any]:
-    """Return a section of a study that is a list; empty if it is missing or no list."""
-    raw = data.get(name)
+def sequence_of(data: Any, name: str) -> list[Any]:
+    """Return a section that is a list; empty if it is missing or no list, or if `data` is no mapping."""
+    raw = data.get(name) if isinstance(data, Mapping) else None
     return raw if isinstance(raw, list) else []
+
+
+def mappings_of(data: Any, name: str) -> list[tuple[int, dict[str, Any]]]:
+    """Return the entries of a section that is a list, with their places; only those that are mappings."""
+    return [(place, item) for place, item in enumerate(sequence_of(data, name)) if isinstance(item, dict)]
 
 
 def value_at(data: Any, path: Path) -> Any:

@@ -11,7 +11,7 @@ from svload.model.traffic import Group
 from svload.study.factors import is_open, level_name
 from svload.study.mistakes import Mistake, bad_value
 from svload.study.order import control_level, sets_of_cases
-from svload.study.tree import Path, dicts_of, section_of, sequence_of
+from svload.study.tree import Path, dicts_of, mappings_of, section_of, sequence_of
 
 AT = ("measure", "order")
 _OR = "or leave order: turns out"
@@ -42,8 +42,8 @@ def turn_mistakes(data: Mapping[str, Any], owners: dict[str, Source]) -> Iterabl
     if data.get("profile"):
         reason = "stacks are sampled of one server at a time, and that would slow its side alone"
         yield bad_value(("profile",), reason, data["profile"], f"Leave it out, {_OR}.")
-    for index, step in enumerate(sequence_of(data, "before_trial")):
-        if isinstance(step, dict) and "drop_cache" in step:
+    for index, step in mappings_of(data, "before_trial"):
+        if "drop_cache" in step:
             reason = "the other sides' files are in the same page cache"
             yield bad_value(
                 ("before_trial", index, "drop_cache"),
@@ -69,7 +69,7 @@ def turn_mistakes(data: Mapping[str, Any], owners: dict[str, Source]) -> Iterabl
 def with_control(data: Mapping[str, Any], factors: Sequence[Factor]) -> list[Factor]:
     """Return the factors; with `control: true` the turned one has its baseline again, under another name."""
     measure = section_of(data, "measure")
-    compared = next((item for item in sequence_of(data, "compare") if isinstance(item, dict)), {})
+    compared = next((item for _, item in mappings_of(data, "compare")), {})
     if measure.get("order") != "turns" or measure.get("control") is not True:
         return list(factors)
     name, baseline = compared.get("factor"), level_name(compared.get("baseline"))
@@ -85,9 +85,7 @@ def with_control(data: Mapping[str, Any], factors: Sequence[Factor]) -> list[Fac
 
 
 def _comparisons(data: Mapping[str, Any], owners: dict[str, Source]) -> Iterable[Mistake]:
-    compared = [
-        (index, item) for index, item in enumerate(sequence_of(data, "compare")) if isinstance(item, dict)
-    ]
+    compared = mappings_of(data, "compare")
     factors = [item.get("factor") for _, item in compared]
     if not compared:
         reason = "sides take turns to be compared, and the study compares nothing"
@@ -123,7 +121,7 @@ def side_mistakes(
     data: Mapping[str, Any], cases: Sequence[Case], configs: Mapping[str, CaseConfig]
 ) -> Iterable[Mistake]:
     """Report sides that can't be up together, or whose loads differ."""
-    factors = [item.get("factor") for item in sequence_of(data, "compare") if isinstance(item, dict)]
+    factors = [item.get("factor") for _, item in mappings_of(data, "compare")]
     if section_of(data, "measure").get("order") != "turns" or not factors:
         return
     for group in {group.name: group for config in configs.values() for group in config.groups}.values():

@@ -88,9 +88,8 @@ def gone_later(
     feeders, data = section_of(source, "feeders"), section_of(source, "data")
     for request in (request for group in groups for request in group.requests if request.removes):
         name = request.draws or ""
-        feeder = feeders.get(name)
-        objects = data.get(str(feeder.get("from"))) if isinstance(feeder, Mapping) else None
-        if replicates > 1 and isinstance(objects, Mapping) and objects.get("in") not in restarted:
+        objects = section_of(data, str(section_of(feeders, name).get("from")))
+        if replicates > 1 and objects and objects.get("in") not in restarted:
             reason = (
                 f"{request.name} deletes rows of {name} with which each of {replicates} replicates begins"
             )
