@@ -207,7 +207,7 @@ PLACES: dict[str, Place] = {
     "RequestPart.check": asked("check", ["status == 200"], ["status == 201"]),
     "RequestPart.check one": Place(("requests", "fetch", "check", 0), "status == 200", "status == 201", over={"requests": {"fetch": {"check": [""]}}}),
     "RequestPart.take": asked("take", {"t": {"header": "A"}}, {"t": {"header": "B"}}, MAPPING),
-    "RequestPart.expect_status": asked("expect_status", 200, 201, "form"),
+    "RequestPart.expect_status": asked("expect_status", 200, 201),
     "RequestPart.follow_redirects": asked("follow_redirects", 1, 2),
     "RequestPart.adds": Place(("requests", "fetch", "adds"), "object", "second", over={"feeders": SETS, "requests": {"fetch": WRITES}}),
     "RequestPart.removes": Place(("requests", "fetch", "removes"), "object", "second", over={"feeders": SETS}),
@@ -304,7 +304,7 @@ PLACES: dict[str, Place] = {
     "ComparisonPart.when": compared("when", {"f": "a"}, {"f": "b"}, MAPPING),
     "ComparisonPart.fail_if": compared("fail_if", "worse by more than 5 %", "worse by more than 6 %", "more than a number of percent"),
     # the study
-    "StudyFile.name": top("name", "a", "b", "form"),
+    "StudyFile.name": top("name", "a", "b", "a letter or digit"),
     "StudyFile.question": top("question", "a", "b", READ_BEFORE),
     "StudyFile.seed": top("seed", 1, 2, "expected a whole number"),
     "StudyFile.case_names": top("case_names", "one.csv", "other.csv", READ_BEFORE),

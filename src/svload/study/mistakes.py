@@ -191,6 +191,7 @@ _EXPECTED = {
     "list_type": "expected a list",
     "tuple_type": "expected a list",
     "too_short": "expected at least one entry",
+    "float_parsing": "expected a number",
     "string_pattern_mismatch": "it does not have the expected form",
 }
 
@@ -241,7 +242,9 @@ def _explained(
             refuse_marks(error["input"])
         except ValueError as marked:
             return not_read(marked)
-    return wrong(_EXPECTED.get(kind, error["msg"][:1].lower() + error["msg"][1:]))
+    unlisted = kind in ("list_type", "tuple_type") and "${" in str(error["input"])
+    hint = "Write [a, b]; an item may be a reference." if unlisted else ""
+    return wrong(_EXPECTED.get(kind, error["msg"][:1].lower() + error["msg"][1:]), hint)
 
 
 def in_our_words(

@@ -12,7 +12,6 @@ from pydantic import (
     ConfigDict,
     Field,
     GetJsonSchemaHandler,
-    StringConstraints,
     WithJsonSchema,
     model_validator,
 )
@@ -33,9 +32,9 @@ from svload.study.values import (
     Count,
     FileName,
     Flag,
+    Formed,
     Label,
     Name,
-    NoLonger,
     OrAlone,
     OrReference,
     Part,
@@ -233,7 +232,7 @@ class StepPart(Part):
 STEPS = ("reset", "restart", "drop_cache", "warm", "populate")
 
 
-SysctlName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+(\.[A-Za-z0-9_-]+)+$")]
+SysctlName = Annotated[str, Formed(r"[a-z0-9]+(\.[A-Za-z0-9_-]+)+", "a setting such as net.core.somaxconn")]
 """A setting of the kernel, such as net.core.somaxconn."""
 
 
@@ -425,7 +424,7 @@ class OrByMetric:
         return {"anyOf": [*shown.get("anyOf", [shown]), self.FORM]}
 
 
-VariableName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+VariableName = Annotated[str, Formed("[A-Za-z_][A-Za-z0-9_]*", "the name of a variable, such as API_TOKEN")]
 """An environment variable."""
 
 
@@ -436,7 +435,7 @@ class StudyFile(Part):
     question: str = Field("", description="the question that it answers, in a sentence")
     seed: PlainWholeNumber = Field(1, description="seed of everything random; --seed overrides it")
     lab: Annotated[
-        dict[Name, Service], NoLonger(SERVICES), Field(description="the services: name: {kit, options}")
+        dict[Name, Service], AtMost(SERVICES), Field(description="the services: name: {kit, options}")
     ] = {}
     sysctl: Annotated[
         dict[SysctlName, ScalarText],

@@ -10,7 +10,6 @@ from pydantic import (
     BeforeValidator,
     Field,
     GetCoreSchemaHandler,
-    StringConstraints,
     ValidatorFunctionWrapHandler,
     WithJsonSchema,
     model_validator,
@@ -25,6 +24,7 @@ from svload.study.values import (
     Count,
     Decided,
     Flag,
+    Formed,
     Name,
     OneOrMany,
     OrAlone,
@@ -55,9 +55,10 @@ StatusRange = Annotated[
     BeforeValidator(
         lambda value: str(value) if isinstance(value, int) and not isinstance(value, bool) else value
     ),
-    StringConstraints(pattern=r"^([1-5]\d\d)(-[1-5]\d\d)?$"),
+    Formed(r"[1-5][0-9]{2}(-[1-5][0-9]{2})?", "a status, or a range such as 200-299"),
     AfterValidator(_ascending),
     WithJsonSchema({"type": ["string", "integer"], "examples": [200, "200-299"]}),
+    OrReference(),
 ]
 
 

@@ -20,7 +20,7 @@ from svload.model.other_words import PAUSES
 from svload.study.distributions import ThinkTime, ThinkTimePart
 from svload.study.mistakes import wrong
 from svload.study.schema_requests import InlineRequest
-from svload.study.values import NoLonger, OrReference, Part, TimeNs
+from svload.study.values import AtMost, OrReference, Part, TimeNs
 
 
 class ScenarioStepPart(Part):
@@ -56,7 +56,7 @@ class StepForm:
 
 
 AnyStep = Annotated[ScenarioStepPart, StepForm()]
-Steps = Annotated[list[AnyStep], NoLonger(bounds.STEPS), Field(min_length=1)]
+Steps = Annotated[list[AnyStep], AtMost(bounds.STEPS), Field(min_length=1)]
 
 
 class OrName:

@@ -20,7 +20,6 @@ from svload.study.values import (
     AtMost,
     Count,
     Label,
-    NoLonger,
     OneOrMany,
     OrReference,
     Part,
@@ -227,7 +226,7 @@ class RampingVusGroup(InStages, Thinking):
     """Closed loop whose number of VUs follows stages; shown over time only."""
 
     executor: Annotated[Literal["ramping-vus"], OrReference()] = Field(description=EXECUTOR)
-    stages: Annotated[list[VusStage], NoLonger(bounds.STAGES)] = Field(
+    stages: Annotated[list[VusStage], AtMost(bounds.STAGES)] = Field(
         min_length=1, description="{duration: 30s, target: 100}, one after another"
     )
     start_vus: UsersOrNone = Field(0, description=START_VUS)
@@ -254,7 +253,7 @@ class RampingRateGroup(InStages, Arriving):
     """Open loop whose rate follows stages; shown over time only."""
 
     executor: Annotated[Literal["ramping-arrival-rate"], OrReference()] = Field(description=EXECUTOR)
-    stages: Annotated[list[RateStage], NoLonger(bounds.STAGES)] = Field(
+    stages: Annotated[list[RateStage], AtMost(bounds.STAGES)] = Field(
         min_length=1, description="{duration: 30s, target: 500/s}, one after another"
     )
     start_rate: RateOrZeroRps = Field(0.0, description=START_RATE)

@@ -20,7 +20,6 @@ from pydantic import (
     GetJsonSchemaHandler,
     ModelWrapValidatorHandler,
     PlainValidator,
-    StringConstraints,
     TypeAdapter,
     ValidationError,
     ValidationInfo,
@@ -198,7 +197,7 @@ class Pick(Decided):
 
 
 class AtMost:
-    """A number up to a bound; the bound's reason is reported."""
+    """A number, or a list or mapping of a size, up to a bound; the bound's reason is reported."""
 
     def __init__(self, bound: Bound) -> None:
         self.bound = bound
@@ -207,24 +206,6 @@ class AtMost:
         def check(value: Any) -> Any:
             if isinstance(value, int) and value > self.bound.most:
                 raise wrong(self.bound.text)
-            return value
-
-        return core_schema.no_info_after_validator_function(check, handler(source))
-
-    def __get_pydantic_json_schema__(
-        self, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        return {**handler(schema), "maximum": self.bound.most}
-
-
-class NoLonger:
-    """A list up to a bound; the bound's reason is reported."""
-
-    def __init__(self, bound: Bound) -> None:
-        self.bound = bound
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        def check(value: Any) -> Any:
             if isinstance(value, (list, dict)) and len(value) > self.bound.most:
                 raise wrong(f"{self.bound.text}, and these are {len(value):,}")
             return value
@@ -235,8 +216,28 @@ class NoLonger:
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
         shown = handler(schema)
-        word = "maxProperties" if shown.get("type") == "object" else "maxItems"
-        return {**shown, word: self.bound.most}
+        words = {"object": "maxProperties", "array": "maxItems"}
+        return {**shown, words.get(str(shown.get("type")), "maximum"): self.bound.most}
+
+
+class Formed:
+    """A text that matches a whole pattern; `form` describes such texts when another one is reported."""
+
+    def __init__(self, pattern: str, form: str) -> None:
+        self.pattern, self.form = pattern, form
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        def check(value: str) -> str:
+            if re.fullmatch(self.pattern, value) is None:
+                raise wrong(f"expected {self.form}")
+            return value
+
+        return core_schema.no_info_after_validator_function(check, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {**handler(schema), "pattern": f"^{self.pattern}$"}
 
 
 def _with_unit(value: str | float, unit: float) -> str:
@@ -347,7 +348,7 @@ Label = Annotated[str, AfterValidator(_label)]
 """The name of a request or a traffic group: it is only used as a name inside svload."""
 FileName = Annotated[
     str,
-    StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$"),
+    Formed(r"[A-Za-z0-9][A-Za-z0-9_.+-]*", "a name: a letter or digit, then letters, digits, - _ . +"),
     Field(description="also the name of folders"),
 ]
 When = Annotated[
