@@ -123,6 +123,13 @@ def test_a_control_is_one_more_side_of_each_set(load: Callable[..., Lock]) -> No
     assert lock.comparisons[0].name == "build: new against old"
 
 
+def test_no_two_comparisons_have_one_name(folder: Path, load: Callable[..., Lock]) -> None:
+    text = f"{STUDY}  - {{factor: build, baseline: old, metric: users.response.p95}}\n"
+    assert [one.name.rpartition(".")[2] for one in contrasts_of(load(text))] == ["p50", "p95"]
+    found = problems_of(folder, text.replace("{factor: build", "{name: x, factor: build"))
+    assert [str(one).count("another comparison has this name") for one in found] == [1, 1]
+
+
 COMPARE = "{name: the front, factor: way, baseline: direct, metric: guest.response.p50}"
 
 

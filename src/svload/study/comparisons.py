@@ -8,7 +8,7 @@ from typing import Any
 
 from svload.model.metrics import Source, parse_metric
 from svload.model.study import Case, CaseConfig, Factor
-from svload.study.factors import level_name
+from svload.study.factors import level_name, matches
 from svload.study.mistakes import Mistake, bad_criterion, bad_value, unknown_name
 from svload.study.tree import Path, mappings_of, section_of
 
@@ -17,8 +17,12 @@ def comparison_mistakes(
     data: Mapping[str, Any], factors: Mapping[str, Factor], unsure: Iterable[str], owners: dict[str, Source]
 ) -> Iterable[Mistake]:
     """Return factors, levels and metrics of `compare` that do not exist."""
-    for index, item in mappings_of(data, "compare"):
+    compared = mappings_of(data, "compare")
+    names = [name for _, item in compared if isinstance(name := item.get("name"), str)]
+    for index, item in compared:
         path = ("compare", index)
+        if names.count(name := item.get("name")) > 1:
+            yield bad_value((*path, "name"), "another comparison has this name", name, "Take another name.")
         factor, baseline = item.get("factor"), item.get("baseline")
         if isinstance(factor, str) and factor not in unsure:
             if factor not in factors:
@@ -90,10 +94,10 @@ def mixed_loads(
         if not isinstance(factor, str) or not isinstance(metric, str):
             continue
         varied = {factor, by} if isinstance(by, str) else {factor}
-        when = section_of(item, "when")
+        when = {name: level for name, level in section_of(item, "when").items() if name not in varied}
         models: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
         for case in cases:
-            if case.name not in configs or not _is_among(case, when, varied):
+            if case.name not in configs or not matches(when, case.levels):
                 continue
             rest = tuple(sorted((name, level) for name, level in case.levels.items() if name not in varied))
             models.setdefault(rest, {})[_model(configs[case.name], metric)] = case.name
@@ -107,12 +111,6 @@ def mixed_loads(
                 factor,
                 "Give both sides the same executor, or compare each among its own with when.",
             )
-
-
-def _is_among(case: Case, when: Mapping[str, Any], varied: set[str]) -> bool:
-    return all(
-        case.levels.get(name) == level_name(level) for name, level in when.items() if name not in varied
-    )
 
 
 def _model(config: CaseConfig, metric: str) -> str:

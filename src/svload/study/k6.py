@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from svload.model.errors import SvloadError, fail
+from svload.model.errors import fail
 from svload.model.metrics import STATS, parse_criterion, split_level
 from svload.model.units import Dimension
 
@@ -92,7 +92,8 @@ def study_criterion(text: str) -> str:
         return _criterion(text)
     except NoCriterion as why:
         general = f"Write 'p(99)<200ms', 'avg<50ms', 'rate>500', 'errors<1%' (known: {WORDS})."
-        raise _wrong(text, str(why), " ".join(filter(None, (why.hint, general)))) from why
+        hint = " ".join(filter(None, (why.hint, general)))
+        raise fail("usage", reason=f"--threshold {text}: {why}", hint=hint) from why
 
 
 def from_k6(text: str) -> str | None:
@@ -177,7 +178,3 @@ def _stat(what: str) -> str:
         kept = ", ".join(f"p({one[1:]})" for one in STATS if one.startswith("p"))
         raise NoCriterion(f"“{what}” is not among the percentiles that are kept ({kept})")
     return _TIMES.get(what, "")
-
-
-def _wrong(text: str, reason: str, hint: str) -> SvloadError:
-    return fail("usage", reason=f"--threshold {text}: {reason}", hint=hint)

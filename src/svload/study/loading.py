@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -195,7 +195,7 @@ def _lock(draft: Draft, file: FilePath, digest: str, profile: str | None, seed: 
         factors=draft.factors,
         cases=draft.cases,
         measure=_most(draft.measures),
-        comparisons=tuple(_comparison(part, draft.factors, study.measure.control) for part in study.compare),
+        comparisons=tuple(_comparisons(study.compare, draft.factors, study.measure.control)),
         thresholds=tuple(Threshold(that=part.that, when=dict(part.when)) for part in study.thresholds),
         source=draft.data,
     )
@@ -203,11 +203,8 @@ def _lock(draft: Draft, file: FilePath, digest: str, profile: str | None, seed: 
 
 def _most(measures: Sequence[Measure]) -> Measure:
     """Return the study's measure: if cases differ, the largest values of any."""
-    most = {
-        name: max(getattr(measure, name) for measure in measures)
-        for name in ("duration_ns", "replicates", "awake")
-    }
-    return measures[0].model_copy(update=most)
+    keys = ("duration_ns", "replicates", "awake")
+    return measures[0].model_copy(update={key: max(getattr(one, key) for one in measures) for key in keys})
 
 
 def _own_name(part: schema.ComparisonPart, factors: Sequence[Factor], control: bool) -> str:
@@ -221,14 +218,17 @@ def _own_name(part: schema.ComparisonPart, factors: Sequence[Factor], control: b
     return f"{part.factor} against {part.baseline}"
 
 
-def _comparison(part: schema.ComparisonPart, factors: Sequence[Factor], control: bool) -> Comparison:
-    return Comparison(
-        name=unescaped(part.name) or _own_name(part, factors, control),
-        factor=part.factor,
-        baseline=part.baseline,
-        metric=canonical_limit(part.metric),
-        per=part.per,
-        when=part.when,
-        by=part.by,
-        fail_if=part.fail_if,
-    )
+def _comparisons(
+    parts: Sequence[schema.ComparisonPart], factors: Sequence[Factor], control: bool
+) -> Iterator[Comparison]:
+    """Return the comparisons, each with a name of its own: their claims, and the blocks that these need, are
+    found by it. Names made here that would be alike get the metric and `when`, else a number."""
+    made = [unescaped(part.name) or _own_name(part, factors, control) for part in parts]
+    names: list[str] = []
+    for part, name in zip(parts, made, strict=True):
+        if part.name is None and made.count(name) > 1:
+            when = (f"{factor}: {level}" for factor, level in part.when.items())
+            name = ", ".join((name, part.metric, *when))
+        names.append(name)
+        again = f" ({names.count(name)})" if name in names[:-1] else ""
+        yield Comparison(**part.model_dump() | {"name": name + again, "metric": canonical_limit(part.metric)})
