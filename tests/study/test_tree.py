@@ -96,9 +96,8 @@ def test_a_new_kit_replaces_all(base: dict[str, Any], over: dict[str, Any], merg
 def test_a_distribution_is_one_value(path: str) -> None:
     section, name, inner = path.split(".")
     base = {section: {name: {inner: {"a": 1}, "other": {"a": 2}}}}
-    study = plain(merge(tree_of(base), tree_of({section: {name: {inner: {"b": 3}}}})))
-    merged = {"b": 3} if section == "data" else {"a": 1, "b": 3}
-    assert study == {section: {name: {inner: merged, "other": {"a": 2}}}}
+    merged = plain(merge(tree_of(base), tree_of({section: {name: {inner: {"b": 3}}}})))[section][name]
+    assert merged == {inner: {"b": 3} if section == "data" else {"a": 1, "b": 3}, "other": {"a": 2}}
 
 
 @pytest.mark.parametrize(
@@ -179,11 +178,12 @@ def test_what_is_no_plain_data_is_told(text: str, says: str) -> None:
         ("x: 1\n" * 300_000, "longer than"),
         ("a: &a [" + ", ".join("x" * 1 for _ in range(10)) + "]\n" + "".join(f"{chr(98 + n)}: &{chr(98 + n)} " f"[{', '.join('*' + chr(97 + n) for _ in range(10))}]\n" for n in range(8)), "at most 10,000 values"),
         ("a: &a [*a]", "study-syntax"),
+        ('{"a": 1, "b": 2, "a": 3}', "“a” is listed twice"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_read_is_one_error(text: str, says: str) -> None:
     with pytest.raises(SvloadError) as result:
-        read_tree(text, "f")
+        read_tree(text, "f.json" if text.startswith('{"') else "f")
     assert result.value.problems[0].code in ("study-syntax", "study-too-large")
     assert says in str(result.value)
 

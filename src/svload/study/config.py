@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path as FilePath
-from types import MappingProxyType
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -72,8 +71,8 @@ def resolve(lock: Lock, case: Case, at: Point = AS_THE_LOCK_SAYS) -> CaseConfig:
 
     Raises SvloadError if the lock does not fit this svload.
     """
-    config, mistakes = resolve_case(lock.source, lock.factors, case, at.values)
-    if config is None:
+    config, mistakes = sound_part(lock.source, lock.factors, case, at.values)
+    if config is None or mistakes:
         raise _misfit(mistakes)
     whole = placed(config, FilePath(lock.study_dir))
     return whole.model_copy(update={"measure": _as_locked(config.measure, lock, at)})
@@ -108,24 +107,11 @@ def _misfit(mistakes: Sequence[Mistake]) -> SvloadError:
     return SvloadError(*(mistake.problem(Node(None, "study.lock.json")) for mistake in mistakes))
 
 
-def resolve_case(
-    source: Mapping[str, Any],
-    factors: Sequence[Factor],
-    case: Case,
-    values: Mapping[str, int | float] = MappingProxyType({}),
-) -> tuple[CaseConfig | None, list[Mistake]]:
-    """Return the configuration of `case` with open factors' `values`, or mistakes in `source`."""
-    config, mistakes = sound_part(source, factors, case, values)
-    return (None if mistakes else config), mistakes
-
-
 def sound_part(
-    source: Mapping[str, Any],
-    factors: Sequence[Factor],
-    case: Case,
-    values: Mapping[str, int | float] = MappingProxyType({}),
+    source: Mapping[str, Any], factors: Sequence[Factor], case: Case, values: Mapping[str, int | float]
 ) -> tuple[CaseConfig | None, list[Mistake]]:
-    """Return the same without its broken parts, such as groups: for further checks of the rest."""
+    """Return the configuration of `case` with open factors' `values`, without its broken parts, and what is
+    wrong with these; None if nothing is left."""
     reader = _Reader(source, factors, case, values)
     config = reader.config()
     return config, reader.mistakes
@@ -596,18 +582,13 @@ CONNECTION_FIELDS = ("connection", "keep-alive", "proxy-connection", "transfer-e
 """Headers that describe a connection (RFC 9113 §8.2.2)."""
 
 
-def http2_mistakes(group: Group, path: Path) -> list[Mistake]:
+def http2_mistakes(group: Group, path: Path) -> Iterator[Mistake]:
     """Return what conflicts with the group's `http2` and `streams`, or needs them."""
-    return list(_of_the_group(group, path) if group.http2 else _without(group, path))
-
-
-def _without(group: Group, path: Path) -> Iterator[Mistake]:
-    if group.streams > 1:
-        reason = "requests share a connection over HTTP/2 only"
-        yield bad_value((*path, "streams"), reason, group.streams, "Add http2: true.")
-
-
-def _of_the_group(group: Group, path: Path) -> Iterator[Mistake]:
+    if not group.http2:
+        if group.streams > 1:
+            reason = "requests share a connection over HTTP/2 only"
+            yield bad_value((*path, "streams"), reason, group.streams, "Add http2: true.")
+        return
     if group.streams > STREAMS.most:
         yield bad_value((*path, "streams"), f"expected at most {STREAMS.most:,} streams", group.streams)
     if group.connection == "new" and group.streams > 1:

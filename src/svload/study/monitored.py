@@ -4,6 +4,7 @@ this package does not."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from svload.model.metrics import CATALOGUE, MetricRef, Source, parse_criterion, parse_metric, why_not_live
@@ -49,15 +50,12 @@ def metric_in(text: str, owners: dict[str, Source]) -> MetricRef | None:
 
 def _read(text: str, owners: dict[str, Source]) -> tuple[MetricRef | None, float | None]:
     """Return (the metric, the value that it is compared with); None for what is missing."""
-    try:
+    with suppress(ValueError):
         criterion = parse_criterion(text, owners)
         return criterion.ref, criterion.value
-    except ValueError:
-        pass
-    try:
+    with suppress(ValueError):
         return parse_metric(text, owners), None
-    except ValueError:
-        return None, None
+    return None, None
 
 
 def _wrong(ref: MetricRef, criterion: bool, known: Known, data: Mapping[str, Any]) -> str:

@@ -321,12 +321,8 @@ def values_in(value: Any) -> int:
 
 def unescaped(value: Any) -> Any:
     """Return `value` with every `$${` as `${`: for readers that know no references."""
-    return _mapped(value, lambda text: text.replace("$${", "${"))
-
-
-def _mapped(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, dict):
-        return {key: _mapped(child, change) for key, child in value.items()}
+        return {key: unescaped(child) for key, child in value.items()}
     if isinstance(value, list):
-        return [_mapped(child, change) for child in value]
-    return change(value) if isinstance(value, str) else value
+        return [unescaped(child) for child in value]
+    return value.replace("$${", "${") if isinstance(value, str) else value

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -80,6 +81,12 @@ def _of_json(text: str, file: str) -> Node:
             refuse(number)
         return int(number)
 
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(found := dict(pairs)) < len(pairs):
+            [(twice, _)] = Counter(key for key, _ in pairs).most_common(1)
+            raise ValueError(f"“{_shortened(twice)}” is listed twice")
+        return found
+
     count = 0
 
     def node(value: Any, depth: int) -> Node:
@@ -98,7 +105,7 @@ def _of_json(text: str, file: str) -> Node:
         return Node([node(item, depth + 1) for item in value] if isinstance(value, list) else value, file)
 
     try:
-        return node(json.loads(text, parse_constant=refuse, parse_int=whole), 0)
+        return node(json.loads(text, parse_constant=refuse, parse_int=whole, object_pairs_hook=once), 0)
     except (ValueError, RecursionError) as why:
         raise SvloadError(_syntax(str(why), file)) from why
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from svload.model.metrics import Source, parse_metric
+from svload.model.metrics import Source
 from svload.model.study import Case, CaseConfig, Factor
 from svload.model.traffic import Group
 from svload.study.factors import is_open, level_name
 from svload.study.mistakes import Mistake, bad_value
+from svload.study.monitored import metric_in
 from svload.study.order import control_level, sets_of_cases
 from svload.study.tree import Path, dicts_of, mappings_of, section_of, sequence_of
 
 AT = ("measure", "order")
 _OR = "or leave order: turns out"
+_SAMPLED = (("service", "cpu"), ("service", "memory"))
 
 
 def turn_mistakes(data: Mapping[str, Any], owners: dict[str, Source]) -> Iterable[Mistake]:
@@ -110,11 +112,8 @@ def _comparisons(data: Mapping[str, Any], owners: dict[str, Source]) -> Iterable
 
 def _is_sampled(text: object, owners: dict[str, Source]) -> bool:
     """Return whether a metric comes from a monitor, not from requests or from counters around the load."""
-    try:
-        metric = parse_metric(str(text), owners).metric
-    except ValueError:
-        return False
-    return metric.monitored or (metric.source == "service" and metric.name in ("cpu", "memory"))
+    ref = metric_in(str(text), owners)
+    return ref is not None and (ref.metric.monitored or (ref.metric.source, ref.metric.name) in _SAMPLED)
 
 
 def side_mistakes(
