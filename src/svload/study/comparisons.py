@@ -18,7 +18,7 @@ def comparison_mistakes(
 ) -> Iterable[Mistake]:
     """Return factors, levels and metrics of `compare` that do not exist."""
     compared = mappings_of(data, "compare")
-    names = [name for _, item in compared if isinstance(name := item.get("name"), str)]
+    names: list[object] = [name for _, item in compared if isinstance(name := item.get("name"), str)]
     for index, item in compared:
         path = ("compare", index)
         if names.count(name := item.get("name")) > 1:
