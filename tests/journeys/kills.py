@@ -21,7 +21,7 @@ VICTIMS = {"controller": "", "agent": "svload.host.agent", "generator": "svload.
 ENDED = {"warm": ("", "reset", "warm"), "load": ("count",), "seal": ("settle", "write", "seal")}
 """Phase of a trial → what its journal last said while it lasts (some last microseconds:
 then the next trial's is taken)."""
-SAID = {"bring-up": "starting the servers", "analysis": "judging every trial", "report": "writing the report"}
+SAID = {"bring-up": "preparing the lab", "analysis": "judging every trial", "report": "writing the report"}
 ATTEMPTS = 5
 """Runs that may be over before the moment comes: a phase of microseconds is not seen in each."""
 ALONE = ("analysis", "report")

@@ -67,7 +67,7 @@ def test_a_run_warns_and_may_wait(world: World, truth: dict[str, int], burners: 
     warned = world.svload("run", "mine", *short).stderr.splitlines()
     (found,) = (number for number, line in enumerate(warned) if line.startswith("This machine is busy"))
     assert "other processes use" in warned[found]
-    assert found < next(number for number, line in enumerate(warned) if "starting the servers" in line)
+    assert found < next(number for number, line in enumerate(warned) if "preparing the lab" in line)
     waited = world.svload("load", url, "--duration", "0.5s", "--wait-quiet", "2s")
     assert "waiting for a quiet machine" in waited.stderr
     assert "was not quiet within 2 s; the run starts anyway" in waited.stderr

@@ -35,7 +35,7 @@ _PHASES = {
     "waiting": "waiting for another load on this machine",
     "install": "installing what the kits need",
     "look": "checking what else runs on this machine",
-    "up": "starting the servers",
+    "up": "preparing the lab",
     "fill": "filling the stores and listing every URL",
     "analyse": "judging every trial",
     "report": "writing the report",

@@ -267,7 +267,7 @@ _PHASES = {
     WAITING: "waiting for another svload on this machine",
     "install": "installing what the kits need",
     "look": "looking at the machine",
-    "up": "bringing servers up",
+    "up": "preparing the lab",
     "fill": "filling stores",
     "reset": "resetting servers",
     "restart": "restarting servers",
