@@ -115,7 +115,7 @@ impl OpenPace {
             }
         };
         match self.rate.due_ns(arrivals) {
-            Some(due_ns) => self.next_due_ns = self.start_ns + due_ns,
+            Some(due_ns) => self.next_due_ns = self.start_ns.saturating_add(due_ns),
             None => self.limit = self.next_index,
         }
     }
@@ -259,6 +259,18 @@ mod tests {
         assert!((0..2_000_000).contains(&phase_ns));
         for (index, due) in dues {
             assert!((due - 1_000 - phase_ns - 2_000_000 * index as i64).abs() <= 1);
+        }
+    }
+
+    #[test]
+    fn an_arrival_beyond_the_range_of_ns_is_never_due() {
+        for arrivals in [Arrivals::Constant, Arrivals::Poisson] {
+            let pace = OpenPace::new(OpenPlan {
+                rate: Rate::constant(1e-6),
+                limit: None,
+                ..plan(arrivals, 20_000, 1)
+            });
+            assert_eq!(pace.peek(), Some((20_000, i64::MAX)));
         }
     }
 
