@@ -299,6 +299,8 @@ impl Session {
             self.out.truncate(at);
             return Err(error);
         }
+        // The windows that the peer gives for a long body are not idle frames, however small each is.
+        self.idle = 0;
         self.send_window -= bytes as i64;
         if let Some(stream) = self.streams.get_mut(id) {
             stream.send_window -= bytes as i64;

@@ -372,6 +372,20 @@ fn floods_end() {
 }
 
 #[test]
+fn windows_for_a_long_body_are_no_flood() {
+    let mut session = session(0);
+    let (id, _) = session.open(opening(7, false), |_, _| ());
+    for _ in 0..10_001 {
+        session.send(id, 5, false, |_| Ok::<(), ()>(())).unwrap();
+        for stream in [id, 0] {
+            let window = frame_of(kind::WINDOW_UPDATE, 0, stream, &5u32.to_be_bytes());
+            push(&mut session, &window).unwrap();
+        }
+        session.out.clear();
+    }
+}
+
+#[test]
 fn data_beyond_a_window_is_refused_and_windows_are_given_back() {
     // Beyond the stream's: 70,000.
     let mut one = session(2);
