@@ -73,9 +73,10 @@ def running(tmp_path: Path) -> tuple[RunDir, str]:
         journal.write(Event("trial-sealed", {"trial": first, "instrument": "WEAK", "server": "STEADY"}))
     group = {"name": "probe", "due": 12, "begun": 11, "ok": 7, "failed": 3, "in_flight": 1, "active_vus": 4, "errors": {"status": 3},
              "last": {"ok": 5, "failed": 1, "response_p50_ns": 2_000_000, "response_p99_ns": 9_000_000}}  # fmt: skip
+    idle = group | {"name": "idle", "last": {"ok": 0, "failed": 0, "response_p50_ns": None, "response_p99_ns": 0}}  # fmt: skip
     with Journal(made.trial(second).events) as journal:
         journal.write(Event("progress", {"trial": second, "offset_s": 1.0, "groups": [group | {"ok": 1}], "generator_cpu_s": 0.2}))  # fmt: skip
-        journal.write(Event("progress", {"trial": second, "offset_s": 2.0, "groups": [group], "service_cores": {"cache": 0.5}}))  # fmt: skip
+        journal.write(Event("progress", {"trial": second, "offset_s": 2.0, "groups": [group, idle], "service_cores": {"cache": 0.5}}))  # fmt: skip
     return made, second
 
 
@@ -85,7 +86,7 @@ def test_a_running_trial_is_told_from_its_journal_and_nothing_is_judged(running:
     requests = {sample.labels["state"]: sample.value for sample in parsed["svload_running_requests"].samples}
     assert requests == {"due": 12, "begun": 11, "ok": 7, "failed": 3}
     assert {sample.labels["trial"] for sample in parsed["svload_running_requests"].samples} == {trial}
-    (error,) = parsed["svload_running_errors"].samples
+    error, _ = parsed["svload_running_errors"].samples
     assert (error.labels["error"], error.value) == ("status", 3)
     assert [sample.value for sample in parsed["svload_running_response_seconds"].samples] == [0.002, 0.009]
     assert [(s.labels["service"], s.value) for s in parsed["svload_running_service_cores"].samples] == [("cache", 0.5)]  # fmt: skip

@@ -183,9 +183,12 @@ class _Exposition(CollectorRegistry):
             users.add_metric(where, _count(group.get("active_vus")), timestamp=at)
             flight.add_metric(where, _count(group.get("in_flight")), timestamp=at)
             for stat in ("p50", "p99"):
-                value = _mapping(group.get("last")).get(f"response_{stat}_ns")
-                response.add_metric([*where, stat], _count(value) / 1e9, timestamp=at)
-        yield from (requests, errors, users, flight, response)
+                # null, or 0 in merged shares: no request ended in that second
+                if value := _count(_mapping(group.get("last")).get(f"response_{stat}_ns")):
+                    response.add_metric([*where, stat], value / 1e9, timestamp=at)
+        yield from (requests, errors, users, flight)
+        if response.samples:
+            yield response
         cores = GaugeMetricFamily("svload_running_service_cores", "Cores that a service keeps busy.", labels=["service"])  # fmt: skip
         for service, busy in _mapping(event.data.get("service_cores")).items():
             cores.add_metric([service], _count(busy), timestamp=at)
