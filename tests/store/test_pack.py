@@ -38,6 +38,22 @@ def test_reading_a_pack_is_reading_the_run(run: SyntheticRun, tmp_path: Path) ->
     assert open_pack(pack, tmp_path / "cache").path == opened.path
 
 
+def test_an_unpacked_run_is_on_the_disk_before_it_has_its_name(
+    run: SyntheticRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: set[Path] = set()
+    packed, sync = pack_run(run), os.fsync
+
+    def noted(descriptor: int) -> None:
+        synced.add(Path(os.readlink(f"/proc/self/fd/{descriptor}")))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    opened = open_pack(packed, tmp_path / "cache").path
+    fresh = {path.relative_to(opened.parent).parts[1:] for path in synced}
+    assert fresh == {path.relative_to(opened).parts for path in (opened, *opened.rglob("*"))}
+
+
 def test_what_no_reader_needs_stays_out(run: SyntheticRun, tmp_path: Path) -> None:
     with zipfile.ZipFile(pack_run(run, tmp_path / "p.zip")) as archive:
         names = archive.namelist()

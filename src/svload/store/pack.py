@@ -21,7 +21,7 @@ from pathlib import Path, PurePosixPath
 
 from svload.model.environment import cache_dir
 from svload.model.errors import fail
-from svload.model.outputs import output
+from svload.model.outputs import output, sync
 from svload.model.private import private_folder
 from svload.store.layout import PACK_SUFFIX, RunDir, folder_name
 from svload.store.leftovers import sweep, sweep_folders
@@ -95,6 +95,8 @@ def open_pack(path: Path, into: Path | None = None) -> RunDir:
         _unpack(path, fresh)
         if not (fresh / "study.lock.json").is_file():
             raise fail("run-damaged", path=path, reason="it holds no run")
+        for unpacked in (*fresh.rglob("*"), fresh):
+            sync(unpacked)  # files that a power cut emptied after the rename would never be unpacked again
         try:
             fresh.rename(run.path)
         except OSError:
