@@ -50,7 +50,7 @@ def test_percentiles_of_a_stalling_server_are_those_of_its_schedule(
 
 
 @pytest.mark.parametrize("after", [2_000, 7_000])
-def test_a_generator_stopped_for_two_seconds_is_told(
+def test_a_generator_stopped_for_two_seconds_is_reported(
     world: World, serve_truth: Callable[..., dict[str, Any]], after: int
 ) -> None:
     """Stopped in the first half, where a warm-up cut may lie, and in the second."""

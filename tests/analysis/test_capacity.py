@@ -264,7 +264,7 @@ def test_a_short_time_ends_with_what_is_known() -> None:
     assert answer.state == "found"
 
 
-def test_trials_beside_strangers_count_less() -> None:
+def test_trials_beside_other_programs_count_less() -> None:
     """Half of the trials are slowed by a fifth beside programs that use half of the machine."""
     off = {0.0: 0.0, 0.5: 0.0}
     for strangers in off:

@@ -195,7 +195,7 @@ def test_planted(closed: Bench, name: str, row: tuple[Any, ...]) -> None:
     assert bool(found.remedy) == (grade != "VALID")
 
 
-def test_users_who_all_think_equally_long_are_told_of_it_where_a_series_drifts(closed: Bench) -> None:
+def test_equal_think_times_are_reported_where_a_series_drifts(closed: Bench) -> None:
     planted, config = drifting(closed.trial("TC4.r1"), closed.configs["TC4"])
     for think, text in ((ThinkTime(constant_ns=10**8), True), (ThinkTime(uniform_ns=(1, 10**8)), False)):
         asked = with_config(config, "probe", executor=ConstantVus(vus=10, think_time=think))

@@ -243,7 +243,7 @@ def test_p_and_interval_never_disagree(closed: Bench) -> None:
             assert (claim.p_adjusted <= 0.05) == (low >= 1 or high <= 1)
 
 
-def test_success_is_told_where_it_differs(closed: Bench) -> None:
+def test_success_is_reported_where_it_differs(closed: Bench) -> None:
     trials = blocks(RATIOS, success=0.74)
     (claim,) = claims(closed, lock_with(closed.lock, 6, PROTOCOL), trials)
     assert claim.success == (1.0, pytest.approx(0.74))
@@ -351,7 +351,7 @@ def test_unit_is_the_bring_up_from_six_on(closed: Bench, bring_ups: int, unit: s
     assert (claim.unit, claim.blocks, claim.bring_ups) == (unit, units, bring_ups)
 
 
-def test_a_difference_that_each_bring_up_decides_anew_is_open_from_six_on(closed: Bench) -> None:
+def test_a_difference_that_each_bring_up_decides_again_is_open_from_six_on(closed: Bench) -> None:
     """± 10 % by bring-up, two blocks each that agree: twelve blocks would be sure of what six bring-ups are not."""
     effects = [1.1, 0.92, 1.12, 1.0, 1.08, 1.11]
     trials = blocks([effect * wobble for effect in effects for wobble in (1.0, 1.002)])
@@ -407,7 +407,7 @@ def test_weights_that_lean_count_alike(closed: Bench) -> None:
     assert claim.strangers.sides == pytest.approx((0.05, 0.4))
 
 
-def test_what_strangers_can_hide_is_no_pass(closed: Bench) -> None:
+def test_a_difference_that_other_programs_can_hide_is_no_pass(closed: Bench) -> None:
     """The interval is stretched by 1/(1 − 0.4·x/(1 − p)): equal sides pass beside few, and beside many nothing is said."""
     answers = []
     for share in (0.0, 0.3, 1.0):
@@ -607,7 +607,7 @@ def test_cases_that_differ_have_their_range_beside_the_mean(closed: Bench) -> No
 # the plan
 
 
-def test_plan_tells_what_cannot_be_decided(closed: Bench) -> None:
+def test_plan_shows_what_cannot_be_decided(closed: Bench) -> None:
     found = plan_comparisons(closed.lock)
     assert [one["name"] for one in found] == [
         "cache against backend: cache-hit",
@@ -620,7 +620,7 @@ def test_plan_tells_what_cannot_be_decided(closed: Bench) -> None:
 
 
 @pytest.mark.parametrize(("bring_ups", "units", "text"), [(1, 12, "this one bring-up"), (2, 12, "these 2 bring-ups"), (6, 6, ""), (12, 12, "")])  # fmt: skip
-def test_plan_tells_what_bring_ups_attain(closed: Bench, bring_ups: int, units: int, text: str) -> None:
+def test_plan_shows_what_bring_ups_attain(closed: Bench, bring_ups: int, units: int, text: str) -> None:
     (found,) = plan_comparisons(lock_with(closed.lock, 12, PROTOCOL, bring_ups=bring_ups))
     assert (found["units"], found["bring_ups"], found["state"]) == (units, bring_ups, "decidable")
     assert text in found["sentence"] and ("The result holds for" in found["sentence"]) == bool(text)
@@ -749,7 +749,7 @@ def test_cases_differ_where_chance_makes_it_so_once_in_twenty(apart: float, p: f
 
 
 @pytest.mark.parametrize(("success", "differs"), [(0.9991, False), (0.9988, True)])
-def test_success_is_told_where_it_differs_by_a_tenth_of_a_point(success: float, differs: bool) -> None:
+def test_success_is_reported_where_it_differs_by_a_tenth_of_a_point(success: float, differs: bool) -> None:
     assert bool(told_of_success("before", "after", (1.0, success))) == differs
 
 

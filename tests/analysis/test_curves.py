@@ -74,7 +74,7 @@ def test_levels_that_bring_only_waiting_are_saturated(findings: Findings) -> Non
     assert "throughput stays at" in " ".join(trial.verdict.reasons)
 
 
-def test_a_saturated_server_is_told_with_the_sign_that_was_found(findings: Findings) -> None:
+def test_a_saturated_server_is_reported_with_the_sign_that_was_found(findings: Findings) -> None:
     (server,) = [one for one in findings.findings if one.kind == "server"]
     assert server.sentence.startswith("SATURATED in TC18, TC24, TC30: throughput of background stays at ")
     assert "/s over users 8 to 32 while response time rises (N* = " in server.sentence
@@ -101,7 +101,7 @@ def test_limits_and_waiting_are_signs_of_their_own() -> None:
     assert saturated_of(case_result("A")) == [], "it is STEADY"
 
 
-def test_what_no_finding_holds_is_told_in_a_trial_s_own_words() -> None:
+def test_what_no_finding_covers_is_reported_from_the_trial_itself() -> None:
     plain = case_result("A", server="SATURATED")
     expected = (
         "the server works at its limit: core 1, which the servers run on, was busy for 97 % of the time."
@@ -111,7 +111,7 @@ def test_what_no_finding_holds_is_told_in_a_trial_s_own_words() -> None:
     assert saturated_of(plain, evolve(one, verdict=verdict)) == [f"SATURATED in A: {expected}"]
 
 
-def test_percentages_of_saturated_cases_are_told_as_their_range() -> None:
+def test_percentages_of_saturated_cases_are_reported_as_their_range() -> None:
     expected = (
         "the server works at its limit: core {}, which the servers run on, was busy for {} % of the time."
     )
@@ -126,7 +126,7 @@ def test_percentages_of_saturated_cases_are_told_as_their_range() -> None:
     assert other == f"SATURATED in D: {expected.format(2, '97')}"
 
 
-def test_it_is_told_as_a_finding(findings: Findings) -> None:
+def test_it_is_reported_as_a_finding(findings: Findings) -> None:
     (law,) = [one for one in findings.findings if one.kind == "law"]
     assert "From N* = " in law.sentence
     assert "they agree within 25 %" in law.sentence
@@ -206,7 +206,7 @@ def test_a_delay_did_not_make_the_server_faster(closed: Bench) -> None:
     assert finding.evidence == ("cases/A", "cases/B")
 
 
-def test_a_delay_that_brings_throughput_is_told_so(closed: Bench) -> None:
+def test_a_delay_that_raises_throughput_is_reported(closed: Bench) -> None:
     trials = [
         trial(name, block, x * (1 + 0.002 * block), 50 / x - z, users=50.0, think_s=z)
         for name, z, x in (("A", 0.0, 180.0), ("B", 0.1, 240.0))
@@ -217,7 +217,7 @@ def test_a_delay_that_brings_throughput_is_told_so(closed: Bench) -> None:
     assert "did not make" not in " ".join(curve.sentences)
 
 
-def test_the_think_time_that_saturates_is_told(closed: Bench) -> None:
+def test_the_think_time_that_saturates_is_reported(closed: Bench) -> None:
     """50 users, 50 ms alone, 5 ms of one core a request: Z* = 50 · 5 ms − 50 ms."""
     pauses = {"A": 0.0, "B": 0.1, "C": 0.4, "D": 0.8}
 
@@ -267,7 +267,7 @@ def test_a_rate_has_its_own_limit(closed: Bench) -> None:
     assert "is not bracketed" in curve.sentences[0]
 
 
-def test_a_full_link_is_told_as_the_limit_by_its_rate(closed: Bench) -> None:
+def test_a_full_link_is_reported_as_the_limit_by_its_rate(closed: Bench) -> None:
     """20 ms of the whole link a request, and 80 ms elsewhere: five users fill it."""
     users = {"A": 1, "B": 2, "C": 4, "D": 10, "E": 20}
 
@@ -393,7 +393,7 @@ def broken(name: str, at: float | None, what: Any = "response", block: int = 1) 
     return evolve(trial(name, block, 1.0, 1.0), breaks=(one,))
 
 
-def test_ramps_are_told_where_most_trials_broke() -> None:
+def test_ramps_are_reported_where_most_trials_broke() -> None:
     (found,) = ramp_findings(
         [broken("A", at, block=block) for block, at in enumerate((40.0, 42.0, 44.0, None), 1)]
     )

@@ -50,9 +50,7 @@ def fallen(trial: TrialData, *deaths: Death) -> TrialData:
         ({"limits": {"vm.cpus": 2.0, "cache.pids": 30}}, "(cache may have 30 processes, vm may have 2 cores)"),
     ],
 )  # fmt: skip
-def test_what_happened_is_said_with_the_limit_it_lived_under(
-    changes: Mapping[str, Any], expected: str
-) -> None:
+def test_a_death_is_reported_with_the_limit_in_effect(changes: Mapping[str, Any], expected: str) -> None:
     assert expected in KILLED.model_copy(update=dict(changes)).sentence
 
 
@@ -231,7 +229,7 @@ def ends_s(trial: TrialData) -> tuple[float, float]:
     return low / 1e9, high / 1e9
 
 
-def test_a_server_that_is_gone_to_the_end_is_told_with_its_healthy_part(closed: Bench) -> None:
+def test_a_server_that_is_gone_to_the_end_is_reported_with_its_healthy_part(closed: Bench) -> None:
     trial = closed.trial("TC1.r1")
     low, high = ends_s(trial)
     config, since = closed.config(trial), low + 0.4 * (high - low)
@@ -259,7 +257,7 @@ def test_healthy_seconds_are_no_warm_up(closed: Bench) -> None:
         assert trial_cut(gone(trial, low + 0.5 * (high - low), until), config).cut_ns <= plain + 1e9
 
 
-def test_one_that_came_back_is_told_from_when_to_when(closed: Bench) -> None:
+def test_a_recovered_server_is_reported_with_start_and_end_of_its_outage(closed: Bench) -> None:
     trial = closed.trial("TC1.r1")
     low, high = ends_s(trial)
     since, until = low + 0.2 * (high - low), low + 0.8 * (high - low)

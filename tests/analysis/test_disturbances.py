@@ -131,17 +131,17 @@ def test_a_quiet_machine_says_nothing() -> None:
         ({"waited": 0.06}, "can't be seen from here wait for a core 6 % of the time"),
     ],
 )  # fmt: skip
-def test_each_disturbance_is_told(changes: dict[str, Any], words: str) -> None:
+def test_each_disturbance_is_reported(changes: dict[str, Any], words: str) -> None:
     (found,) = disturbances(look(**changes))
     assert words in found
 
 
-def test_waiting_is_told_alone_where_nothing_explains_it() -> None:
+def test_waiting_is_reported_alone_where_nothing_explains_it() -> None:
     found = disturbances(look(others=[(BURN, 1.9)], stolen={"cpu0": 0.3}, waited=0.9))
     assert [words.split(" ")[0] for words in found] == ["other", "the"]
 
 
-def test_who_is_told_with_user_and_command() -> None:
+def test_a_disturbing_process_is_reported_with_user_and_command() -> None:
     rows = [
         ("others", "", "cpu_seconds_total"),
         ("others", "tmux: server 11", "cpu_seconds"),

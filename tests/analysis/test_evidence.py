@@ -165,7 +165,9 @@ def test_approached_is_above_80_percent(share: float) -> None:
     ],
     ids=["moved", "in the ramp: no verdict", "the server started again at 5 s", "waiting, declared without a verdict"],
 )  # fmt: skip
-def test_a_counter_that_moved_is_told(declared: Refusal, values: Any, expected: Any, clauses: Any) -> None:
+def test_a_counter_that_moved_is_reported(
+    declared: Refusal, values: Any, expected: Any, clauses: Any
+) -> None:
     found = shown([("80", declared.counter, values)], declared)
     (one,) = found.refusals
     assert (one.count, one.in_window, one.first_s, one.entity) == expected

@@ -92,7 +92,7 @@ def test_three_blocks_are_needed_to_describe(closed: Bench, usable: int, expecte
     assert not expected or f"in {usable} blocks" in found[0].sentence
 
 
-def test_broken_cases_are_left_out_and_without_any_left_nothing_is_said(closed: Bench) -> None:
+def test_broken_cases_are_left_out_and_without_any_left_nothing_is_reported(closed: Bench) -> None:
     def broken(*cases: str) -> list[TrialResult]:
         return [doubted(one, "manipulation") if one.case in cases else one for one in blocks([50.0] * 4)]
 
@@ -102,7 +102,7 @@ def test_broken_cases_are_left_out_and_without_any_left_nothing_is_said(closed: 
     assert effects(closed, broken(*HTTPS)) == ()
 
 
-def test_time_and_success_are_told_together(closed: Bench) -> None:
+def test_time_and_success_are_reported_together(closed: Bench) -> None:
     (found,) = effects(closed, blocks([50.0] * 4, success=0.74))
     assert "Success differs: 74 % with https, 100 % with http" in found.sentence
 

@@ -86,7 +86,7 @@ def said(that: str, outcome: Any) -> ThresholdResult:
     return ThresholdResult(case="A", that=that, outcome=outcome, measured=0.99, sentence="told")
 
 
-def test_a_wrong_status_is_told_with_the_one_that_was_expected() -> None:
+def test_a_wrong_status_is_reported_with_the_one_that_was_expected() -> None:
     (row,) = found(wrong_orders())
     assert (row.case, row.owner, row.failed, row.ended) == ("A", "shop.order", 9, 900)
     assert [(one.kind, one.name, one.count, one.expected) for one in row.kinds] == [
@@ -95,7 +95,7 @@ def test_a_wrong_status_is_told_with_the_one_that_was_expected() -> None:
     assert row.trials == ("A.r1",)
 
 
-def test_nothing_is_told_where_nothing_failed() -> None:
+def test_nothing_is_reported_where_nothing_failed() -> None:
     assert found(trial(step("login"), step("order"))) == ()
 
 
@@ -105,7 +105,7 @@ def test_the_default_says_what_is_expected_where_no_check_does() -> None:
     assert [(one.name, one.count, one.expected) for one in row.kinds] == [("500", 900, "200 to 399")]
 
 
-def test_errors_and_checks_are_told_by_name_the_most_frequent_first() -> None:
+def test_errors_and_checks_are_reported_by_name_the_most_frequent_first() -> None:
     order = step("order", 880, 20, errors={"check": 5, "timeout_first_byte": 12, "read_reset": 3})
     (row,) = found(
         trial(step("login"), order, checks_failed={"order: body contains ok": 5, "login: other": 7}),
@@ -123,7 +123,7 @@ def test_what_the_generator_s_own_limits_cost_is_no_failure_of_the_server_s() ->
     assert found(trial(step("login"), order)) == ()
 
 
-def test_summaries_that_counted_no_steps_are_told_as_the_group() -> None:
+def test_summaries_that_counted_no_steps_are_reported_as_the_group() -> None:
     order = step("order", 891, 9, errors={"read_reset": 9})
     summary = trial(order)
     group = evolve(summary.groups[0], steps=())

@@ -127,7 +127,7 @@ def test_67_stamped_requests_carry_no_p99(kept: Any) -> None:
 
 
 @KEPT
-def test_late_reads_are_told_of_the_percentile_that_bears_them(kept: Any) -> None:
+def test_late_reads_are_reported_for_the_affected_percentile(kept: Any) -> None:
     """Of 1,000 stamped requests in 64,000 11 or 40 were read 10 ms late: the p99 most likely, or surely,
     bears it; the median does not."""
     for late, grade in ((5, "VALID"), (11, "WEAK"), (40, "WEAK")):

@@ -78,7 +78,7 @@ def test_it_is_weak_at_best(jtl: ImportedRun) -> None:
     assert result.verdict.server in ("STEADY", "UNKNOWN")
 
 
-def test_littles_law_is_told_with_its_rest(jtl: ImportedRun) -> None:
+def test_littles_law_is_reported_with_its_rest(jtl: ImportedRun) -> None:
     (result,) = jtl.findings.trials
     found = check(result, "imported-little")
     assert found.grade == "VALID" and found.measured
@@ -98,7 +98,7 @@ def test_more_at_work_than_there_are_is_refused(tmp_path: Path) -> None:
     assert result.verdict.instrument == "REFUSED"
 
 
-def test_late_completions_are_told_with_their_sign(tmp_path: Path) -> None:
+def test_late_completions_are_reported_with_their_sign(tmp_path: Path) -> None:
     """Ten users, answers of 8 to 12 s, 30 s: what was begun in the window fills more than the window."""
     load = files.closed_loop(users=USERS, lasts=30_000, spent=(8_000, 12_000), think=0, ramp=0)
     (result,) = imported(tmp_path, str(files.write_jtl(tmp_path / "a.jtl", load))).findings.trials

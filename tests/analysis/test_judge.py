@@ -120,7 +120,7 @@ def test_tables_are_not_kept_once_their_case_is_judged(closed: Bench) -> None:
     assert not any(trial.histograms._columns for trial in trials)
 
 
-def test_of_damaged_trials_the_one_that_ran_first_is_told(tmp_path: Path) -> None:
+def test_of_damaged_trials_the_one_that_ran_first_is_reported(tmp_path: Path) -> None:
     bench = bench_of(make_run(tmp_path, cases=4, replicates=3, duration_s=0.6))
     names = bench.run.sealed_trials()
     blocks = [names[at : at + 4] for at in (0, 4, 8)]

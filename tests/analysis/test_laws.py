@@ -90,7 +90,7 @@ def test_a_use_that_does_not_grow_is_somebody_elses() -> None:
     assert demand_of(CPU, runs) is None
 
 
-def test_the_scatter_of_a_full_server_tells_no_rest_from_demand() -> None:
+def test_the_scatter_of_a_full_server_cannot_separate_rest_from_demand() -> None:
     """50 users at 11 requests a second, whatever they think: single runs differ by a third, their levels don't."""
     rng = np.random.default_rng(2)
     runs = [
@@ -106,7 +106,7 @@ def test_the_scatter_of_a_full_server_tells_no_rest_from_demand() -> None:
     assert laws.limit.value == pytest.approx(50 / 11, rel=0.15), "only with pauses of seconds is it not full"
 
 
-def test_one_throughput_can_not_tell_rest_from_demand() -> None:
+def test_one_throughput_cannot_separate_rest_from_demand() -> None:
     found = line_of(np.array([100.0, 101.0, 99.0]), np.array([1.0, 1.0, 1.0]))
     assert found.one_throughput
     assert found.demand_s == pytest.approx(0.01)
@@ -274,7 +274,7 @@ def test_a_peak_is_found_where_it_was_planted() -> None:
     assert found.low < found.value < found.high
 
 
-def test_a_peak_that_is_not_there_is_not_told() -> None:
+def test_a_peak_that_is_not_there_is_not_reported() -> None:
     flat, short, few = scaled(0.0), scaled(0.002, (1, 2, 3, 4, 6, 8)), scaled(0.002, (1, 8, 32, 64, 128))
     for runs in (flat, short):
         found = n_peak(runs, scalability(runs))

@@ -74,7 +74,7 @@ def test_a_summary_says_what_the_judge_says(open_loop: Bench) -> None:
         assert reason
 
 
-def test_an_overloaded_server_is_said_of_the_server_not_of_the_instrument(open_loop: Bench) -> None:
+def test_overload_is_attributed_to_the_server_not_the_instrument(open_loop: Bench) -> None:
     found = summary_of(open_loop, "TC1.r1")
     assert found.server.state == "OVERLOADED"
     assert any("backlog" in reason for reason in found.server.reasons)
@@ -102,7 +102,7 @@ def test_each_number_has_the_grade_that_the_judge_gave_it(open_loop: Bench) -> N
     assert json.loads(found.to_json())["grades"]["response_ms.p99"] == "WEAK"
 
 
-def test_how_long_failures_took_is_told_without_a_row_of_each(open_loop: Bench) -> None:
+def test_how_long_failures_took_is_reported_without_a_row_of_each(open_loop: Bench) -> None:
     trial = open_loop.trial("TC0.r1")
     view = look(trial, open_loop.config(trial), kept_window(trial.summary))[0]
     failed = {
@@ -245,7 +245,7 @@ def test_a_redirect_is_an_answer_wherever_it_leads(name: str) -> None:
     assert hopeless("http://server", {"ok": 1, "errors": {name: 5}}) is None
 
 
-def test_what_is_cut_is_told_with_its_slowest_answer(open_loop: Bench) -> None:
+def test_what_is_cut_is_reported_with_its_slowest_answer(open_loop: Bench) -> None:
     trial = open_loop.trial("TC0.r1")
     config = open_loop.config(trial)
     judged = judge_trial(trial, config)

@@ -42,14 +42,14 @@ def test_phases_add_up_to_all_of_it_over_a_kill_and_a_resume() -> None:
     assert sum(found.values()) - found["total"] == pytest.approx(found["total"])
 
 
-def test_what_is_no_load_is_told_with_its_share() -> None:
+def test_what_is_no_load_is_reported_with_its_share() -> None:
     outside = outside_load(phases_of([*RUN, *RESUMED], TRIALS))
     assert outside.seconds == pytest.approx(18.0)
     assert outside.share == pytest.approx(18 / 58)
 
 
 @pytest.mark.parametrize("phases", [{}, {"total": 5.0}, {"load": 5.0}, {"load": 5.0, "total": 0.0}])
-def test_nothing_is_told_of_a_run_whose_time_is_not_known(phases: dict[str, float]) -> None:
+def test_nothing_is_reported_of_a_run_whose_time_is_not_known(phases: dict[str, float]) -> None:
     assert outside_load(phases) is None
 
 
@@ -62,7 +62,7 @@ def sealed(trial: str, grade: str, version: int | None) -> Event:
     return Event("trial-sealed", data if version is None else data | {"analysis_version": version})
 
 
-def test_rules_of_another_version_are_told() -> None:
+def test_rules_of_another_version_are_reported() -> None:
     own = own_verdicts([sealed("a.r1", "VALID", 3), sealed("a.r2", "WEAK", 3), sealed("a.r2", "REFUSED", 3)])
     assert (own.version, own.trials) == (3, {"a.r1": "VALID", "a.r2": "REFUSED"})
 
@@ -79,7 +79,7 @@ def stacks(folded: dict[str, int]) -> Stacks:
     return Stacks(service="s", rate_hz=99, window_s=1.0, samples=sum(folded.values()), folded=folded)
 
 
-def test_what_ran_itself_and_what_was_under_way_are_told_apart() -> None:
+def test_what_ran_itself_and_what_was_under_way_are_distinguished() -> None:
     shares = {one.name: (one.own, one.inclusive) for one in function_shares(FOLDED)}
     assert shares == {"a": (9, 9), "b": (6, 14), "x_[k]": (5, 5), "main": (0, 18)}
     assert [one.name for one in function_shares(FOLDED)] == ["a", "b", "x_[k]", "main"]

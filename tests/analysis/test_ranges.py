@@ -106,7 +106,9 @@ DISTURBED: Sequence[tuple[str, Callable[[TrialData], TrialData]]] = [
 
 
 @pytest.mark.parametrize(("name", "plant"), DISTURBED, ids=[name for name, _ in DISTURBED])
-def test_disturbances_refuse_none(closed: Bench, name: str, plant: Callable[[TrialData], TrialData]) -> None:
+def test_disturbances_refuse_no_trial(
+    closed: Bench, name: str, plant: Callable[[TrialData], TrialData]
+) -> None:
     trial = closed.trial("TC0.r1")
     result = judge_trial(plant(trial), closed.config(trial))
     assert {one.grade for one in result.metrics.values()} <= {"VALID", "WEAK"}

@@ -107,7 +107,7 @@ def test_of_several_faults_it_is_the_slowest_each_up_to_the_next() -> None:
     assert late.why == "not recovered", "it was not back before the next fault"
 
 
-def test_too_little_before_or_after_tells_no_level() -> None:
+def test_too_little_before_or_after_gives_no_level() -> None:
     for at_s in (0.05, 9.97, 11.0):
         assert found(load(), event("stop", at_s))["recovery"].why == "too few"
     assert found(load(due=0), event("stop", 4.0))["recovery"].why == "too few"
@@ -169,7 +169,7 @@ def test_an_end_of_the_server_may_cost_each_kept_connection_once(closed: Bench) 
     assert "onnections were used as planned" in after.sentence
 
 
-def test_a_trial_with_a_fault_says_so_wherever_it_is_told(closed: Bench) -> None:
+def test_a_trial_with_a_fault_says_so_wherever_it_is_reported(closed: Bench) -> None:
     trials = [faulty(trial, "cache") if trial.case == "TC1" else trial for trial in closed.trials()]
     found = judge_run(closed.lock, closed.configs, trials)
     [finding] = [one for one in found.findings if one.kind == "fault"]

@@ -164,7 +164,7 @@ def test_drift_needs_ten_percent(change: float, unsteady: bool) -> None:
     assert found.unsteady is unsteady
 
 
-def test_too_little_to_drift_is_none() -> None:
+def test_short_or_constant_series_have_no_drift() -> None:
     assert drift([1.0, 2.0]) is None
     assert drift(np.zeros(100)) is None
 
@@ -273,7 +273,7 @@ def test_steady_series_are_no_waves(rho: float) -> None:
     assert seen <= 3
 
 
-def test_small_waves_few_cycles_and_short_series_are_none() -> None:
+def test_small_waves_few_cycles_and_short_series_are_not_periodic() -> None:
     turn = 2 * np.pi * np.arange(SIZE) / SIZE
     assert wave_in(10 * (1 + 0.05 * np.sin(10 * turn))) is None
     assert wave_in(10 * (1 + 0.5 * np.sin(2 * turn))) is None

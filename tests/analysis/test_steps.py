@@ -103,7 +103,7 @@ def test_a_step_is_named_by_its_group_and_itself() -> None:
         parse_metric("users.slow.response", owners)
 
 
-def test_a_full_name_tells_its_metric_whoever_owns_it() -> None:
+def test_a_full_name_identifies_its_metric_whatever_its_owner() -> None:
     for name, metric in (
         ("probe.response.p50", "response"),
         ("users.slow.success_rate", "success_rate"),

@@ -69,7 +69,7 @@ def growth_of(requests: Requests) -> float:
     return growth_in_turn(requests, TURNS, measured(requests, TURNS, MS), MS)
 
 
-def test_a_queue_that_grows_within_a_turn_is_told() -> None:
+def test_a_queue_that_grows_within_a_turn_is_reported() -> None:
     assert rises(grown(1.0), range(12)) is None
     found = rises(grown(1.5), range(12))
     assert found is not None
@@ -106,7 +106,7 @@ def growths(used: float, seed: int = 4, blocks: int = 12) -> list[float]:
 
 
 @pytest.mark.parametrize(("used", "expected"), [(0.5, False), (0.98, True)])
-def test_a_queue_near_its_capacity_is_told_and_one_at_half_is_not(used: float, expected: bool) -> None:
+def test_a_queue_near_its_capacity_is_reported_and_one_at_half_is_not(used: float, expected: bool) -> None:
     assert (rises([growths(used)], range(12)) is not None) is expected
 
 
@@ -131,7 +131,7 @@ def test_a_load_without_turns_is_no_further_off_than_the_guard_allows(p: float) 
 
 
 @pytest.mark.parametrize(("growth", "expected"), [(0.02, False), (0.03, True)])
-def test_a_small_rise_is_none(growth: float, expected: bool) -> None:
+def test_a_small_rise_is_not_reported(growth: float, expected: bool) -> None:
     assert (rises([[growth] * 6], range(6)) is not None) is expected
 
 
@@ -139,7 +139,7 @@ def test_one_noisy_block_is_no_rise() -> None:
     assert rises([[0.3, *[-0.02, 0.02] * 5]], range(11)) is None
 
 
-def test_requests_that_wait_for_slots_are_told_from_the_first_turn_above_one_in_twenty() -> None:
+def test_requests_that_wait_for_slots_are_reported_from_the_first_turn_above_one_in_twenty() -> None:
     rng = np.random.default_rng(2)
     calm = made(rng)
     assert not waits(calm, TURNS).any()
@@ -155,7 +155,7 @@ def test_requests_that_wait_for_slots_are_told_from_the_first_turn_above_one_in_
         assert holds(found, 0.001), "nobody knows how long they would wait"
 
 
-def test_work_that_is_put_off_is_told() -> None:
+def test_work_that_is_put_off_is_reported() -> None:
     """By the side that puts off most; it costs as much CPU again where a core is left for it."""
     assert defers([(0.5, 0.025), (0.0, 0.0)], CPU) is None
     found = defers([(0.5, 0.0), (0.5, 0.1)], CPU)

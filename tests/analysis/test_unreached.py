@@ -74,7 +74,7 @@ def test_limits_that_such_users_never_reach(tmp_path: Path) -> None:
     assert unreached_limits(one, taking(configs, 160e-6)) == (found,)
 
 
-def test_a_limit_that_they_reach_is_not_told(tmp_path: Path) -> None:
+def test_a_limit_that_they_reach_is_not_reported(tmp_path: Path) -> None:
     """At 95 % of the quota a limit has acted: 500/s of 1.71 ms are 95 % of 0.9 cores, and 107 % of 0.8."""
     configs = configs_of(tmp_path)
     [found] = unreached_limits(configs, taking(configs, 1.711e-3))

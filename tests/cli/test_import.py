@@ -15,7 +15,7 @@ STUDIES = Path(__file__).resolve().parents[2] / "studies"
 Say = Callable[[str], tuple[int, str, str]]
 
 
-def test_a_file_is_read_told_and_reported(svload: Say, tmp_path: Path) -> None:
+def test_a_file_is_read_summarised_and_reported(svload: Say, tmp_path: Path) -> None:
     files.write_jtl(tmp_path / "results.jtl", files.closed_loop(lasts=10_000))
     code, out, err = svload("import results.jtl")
     assert code == 0 and "reading results.jtl" in err
@@ -54,7 +54,7 @@ def test_names_from_a_file_are_never_obeyed(svload: Say, tmp_path: Path) -> None
     assert not (tmp_path / "etc").exists()
 
 
-def test_a_table_is_told_by_name_with_its_line(svload: Say) -> None:
+def test_a_table_is_reported_by_name_with_its_line(svload: Say) -> None:
     path = STUDIES / "002-factorial-redis" / "reference" / "factorial.csv"
     code, out, _ = svload(f"import {path}")
     assert code == 0
@@ -84,7 +84,7 @@ def test_locusts_final_statistics_are_a_table(svload: Say, tmp_path: Path) -> No
         ("import torn.jtl --given users=5", "--given applies only to finished tables"),
         ("import --as table torn.jtl --given users", "--given users is not NAME=VALUE"),
         ("import torn.jtl table.csv", "from different load testers"),
-        ("import stats.txt", "its first line is none that is known"),
+        ("import stats.txt", "its first line matches no known format"),
         ("import results.jtl --factor 9", "--factor takes a name"),
         ("import", "Missing argument"),
         ("export latest --format jtl", "There is no run"),

@@ -123,7 +123,7 @@ def test_what_is_gone_afterwards_is_not_to_be_resumed(say: Say):
     assert (code, "svload resume" in text, "lab.server" in text) == (3, False, False)
 
 
-def test_ctrl_c_is_said(say: Say, monkeypatch: pytest.MonkeyPatch):
+def test_ctrl_c_is_reported(say: Say, monkeypatch: pytest.MonkeyPatch):
     def pressed(*words: object) -> None:
         raise KeyboardInterrupt
 
@@ -157,7 +157,7 @@ def test_another_tools_option_is_answered_with_ours(say: Say, line: str, says: s
     ],
     ids=["allocation", "mapping", "thread-local"],
 )
-def test_full_memory_is_told(
+def test_full_memory_is_reported(
     error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert _said(error, monkeypatch, capsys) == (

@@ -53,7 +53,7 @@ def test_a_reader_that_has_gone_changes_no_exit_code():
     )
 
 
-def test_a_full_disk_behind_stdout_is_said_in_one_line():
+def test_a_full_disk_behind_stdout_is_reported_in_one_line():
     answer = shell(f"{SVLOAD} schema > /dev/full")
     assert answer.returncode == 3
     assert answer.stderr.splitlines() == [
@@ -86,7 +86,7 @@ def test_a_defect_without_room_for_its_file_is_one_line():
 
 
 @pytest.mark.parametrize("width", ["0", "-5", "abc", ""])
-def test_a_width_that_is_none_is_dropped(monkeypatch: pytest.MonkeyPatch, width: str):
+def test_an_invalid_width_is_ignored(monkeypatch: pytest.MonkeyPatch, width: str):
     monkeypatch.setenv("COLUMNS", width)
     streams.sound_streams()
     assert "COLUMNS" not in os.environ

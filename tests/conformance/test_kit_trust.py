@@ -132,7 +132,7 @@ def test_what_acts_outside_needs_trust(kit: type[Kit]) -> None:
         assert asks_trust([spec(kit, tuning={name: value})]), (name, value)
 
 
-def test_media_types_need_none() -> None:
+def test_media_types_need_no_trust() -> None:
     types = {"gzip_types": "text/css application/vnd.api+json image/svg+xml"}
     assert asks_trust([spec(KITS["nginx"], tuning=types)]) == []
 

@@ -35,7 +35,7 @@ def told() -> list[Event]:
     return [Event(kind, data, monotonic_ns=at * 10**9) for at, (kind, data) in enumerate(found)]
 
 
-def test_it_plays_what_was_told_and_ends_with_the_table(recorder: ModuleType) -> None:
+def test_it_replays_the_output_and_ends_with_the_table(recorder: ModuleType) -> None:
     end = recorder.lines_of(Console(width=80), Text("the final table"))
     film, faster = recorder.film_of(told(), "svload demo", end)
     assert len(film.frames) > recorder.FRAMES / 2

@@ -47,7 +47,7 @@ def test_places_of_an_open_loop_are_whole_connections_too() -> None:
     assert groups[0].http2 == Http2Spec(streams=16, fallback=True)
 
 
-def test_without_it_nothing_is_said() -> None:
+def test_without_it_nothing_is_reported() -> None:
     (group,) = groups_of(ConstantVus(vus=4), 1)
     assert group.http2 is None
 

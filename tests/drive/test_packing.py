@@ -112,7 +112,7 @@ def test_each_group_has_its_own_variables_of_set_up():
         assert share.values[own.table] == vus[group.name]
 
 
-def test_a_share_tells_which_of_its_groups_asks_for_a_feeder():
+def test_a_share_names_the_group_that_needs_a_feeder():
     [share] = shares_of(config(), 1)
     assert (asks_for(share, "object"), asks_for(share, "other")) == (0, None)
 

@@ -50,7 +50,7 @@ def test_stages_need_places_for_their_highest_rate() -> None:
     assert places_of(group(RampingArrivalRate(stages=stages), timeout_s=2), Room()) == (400, "rate × timeout")
 
 
-def test_what_the_study_says_stands() -> None:
+def test_the_value_of_the_study_takes_precedence() -> None:
     assert places_of(group(ConstantArrivalRate(rate_rps=500, max_vus=7)), Room()) == (7, "as the study says")
 
 

@@ -28,7 +28,7 @@ def test_counts_and_cpu_are_added_and_the_worst_percentile_is_shown() -> None:
     }
 
 
-def test_what_nobody_was_shown_is_told_with_what_follows() -> None:
+def test_progress_that_was_not_shown_is_included_in_the_next() -> None:
     """Two reports in one look: the second speaks of the time since the first."""
     first: dict[str, Any] = {
         "offset_ns": 10**9,

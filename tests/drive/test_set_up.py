@@ -38,7 +38,7 @@ def config() -> CaseConfig:
     return case_of(group, set_up=set_up)
 
 
-def test_the_trial_is_set_up_by_one_iteration_that_tells_what_it_took() -> None:
+def test_the_trial_is_set_up_by_one_iteration_that_returns_its_variables() -> None:
     share = trial_set_up(config(), 7, ENDPOINTS, ["127.0.0.0/8"], Taken())
     (group,) = share.spec.groups
     executor: Any = group.executor

@@ -136,7 +136,7 @@ def test_what_carries_a_value_is_one_of_as_many(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", UNTAGGED)
-def test_what_is_told_by_its_fields_has_them(name: str) -> None:
+def test_a_type_recognised_by_its_fields_has_them(name: str) -> None:
     theirs = {frozenset(re.findall(r"(\w+):", carried)) for carried in variants(name).values()}
     assert {frozenset(own_fields(mirror)) for mirror in get_args(UNTAGGED[name])} == theirs
 

@@ -179,7 +179,7 @@ def test_every_executor_is_cut_and_stops_where_its_stages_end(executor: Executor
         assert set(_native.rehearse(text_of(sure), {"objects": table}, 5_000_000)) == {"background"}
 
 
-def test_bodies_and_graceful_stops_are_told():
+def test_bodies_and_graceful_stops_are_reported():
     law = SizeLaw(lognormal=(1000, 9000))
     for body, found in (
         (Body(random=law), BodySpec(random=Law(lognormal=(1000, 9000)))),
@@ -219,7 +219,7 @@ def test_work_that_is_done_ends_the_window():
         assert kept[0] == (0, times.end_ns if other else 5)
 
 
-def test_a_secret_is_told_from_other_texts() -> None:
+def test_a_secret_is_distinguished_from_other_texts() -> None:
     """Where it stands in a share, so that no redirect takes it along; what another answer gave is a text."""
     found = {"secret.t": "hush", "token": "given"}
     parts = (Text(text="a "), TakenPart(taken="secret.t"), TakenPart(taken="token"))

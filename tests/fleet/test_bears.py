@@ -46,7 +46,7 @@ def test_what_speaks_against_it(facts: dict[str, Any], offset_ns: int, codes: li
     assert [one.code for one in against(MEMBER, FACTS | facts, wall(offset_ns))] == codes
 
 
-def test_the_side_of_a_wrong_clock_is_told() -> None:
+def test_the_side_of_a_wrong_clock_is_reported() -> None:
     (ahead,) = against(MEMBER, FACTS, wall(90 * 10**9))
     (behind,) = against(MEMBER, FACTS, wall(-90 * 10**9))
     assert "ahead" in str(ahead) and "behind" in str(behind)

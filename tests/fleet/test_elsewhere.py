@@ -169,7 +169,7 @@ def test_servers_elsewhere_end_with_whoever_holds_them(machines: Fabric, victim:
     assert not newest(machines).sealed_trials()
 
 
-def test_a_machine_that_is_not_there_is_told(machines: Fabric) -> None:
+def test_a_machine_that_is_not_there_is_reported(machines: Fabric) -> None:
     done = machines.svload("run", study(machines))
     assert (done.returncode, "Traceback" in done.stderr) == (2, False)
     assert "files can't run on servers[0]: no inventory is given" in done.stderr

@@ -141,13 +141,13 @@ def test_packages_that_no_index_gives_are_asked_for(machines: Fabric) -> None:
         ("generators: {hosts: {h1: }}\nsites: {children: {brno: }}\n", "fleet-inventory"),
     ],
 )
-def test_a_wrong_inventory_is_said(machines: Fabric, text: str, code: str) -> None:
+def test_a_wrong_inventory_is_reported(machines: Fabric, text: str, code: str) -> None:
     done = machines.svload("fleet", "check", "-i", machines.inventory(text))
     assert done.returncode == 2, done.stderr
     assert f"[{code}]" in done.stderr and "Traceback" not in done.stderr
 
 
-def test_no_inventory_and_no_wheel_are_said(machines: Fabric) -> None:
+def test_no_inventory_and_no_wheel_are_reported(machines: Fabric) -> None:
     done = machines.svload("fleet", "check", "-i", "nowhere.yaml")
     assert (done.returncode, "[fleet-inventory]" in done.stderr) == (2, True)
     done = machines.svload("fleet", "install", "-i", machines.inventory(TWO), "--wheel", "nowhere")

@@ -72,7 +72,7 @@ def test_groups_below_groups_count_and_sites_may_be_left_out() -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_said(given: dict[str, Any], code: str, says: str) -> None:
+def test_what_is_wrong_is_reported(given: dict[str, Any], code: str, says: str) -> None:
     with pytest.raises(SvloadError) as caught:
         read_inventory(given, "hosts.yaml")
     (problem,) = caught.value.problems

@@ -210,7 +210,7 @@ def test_a_worker_must_have_this_svload(tmp_path: Path) -> None:
 
 
 @pytest.mark.truth
-def test_a_scheduler_without_workers_is_told(tmp_path: Path) -> None:
+def test_a_scheduler_without_workers_is_reported(tmp_path: Path) -> None:
     with cluster(tmp_path) as (made, _), pytest.raises(SvloadError) as caught:
         workers_of(made.address)
     assert "it has no worker" in str(caught.value)

@@ -106,7 +106,7 @@ def test_a_wheel_is_installed_once(home: Path) -> None:
     assert machine.install(home, newer.name, "digest-2", "-", "-")["version"] == "0.0.2"
 
 
-def test_a_missing_package_is_said(home: Path) -> None:
+def test_a_missing_package_is_reported(home: Path) -> None:
     import tarfile
 
     with tarfile.open(home / "wheelhouse.tar", "w"):

@@ -15,7 +15,7 @@ def event(kind: str, task: str, **res: Any) -> dict[str, Any]:
     return {"event": f"runner_on_{kind}", "event_data": {"host": "h1", "task": task, "res": res}}
 
 
-def test_what_a_step_said_and_changed() -> None:
+def test_output_and_changes_of_a_step() -> None:
     events = [
         event("ok", "read the machine", stdout=json.dumps({"cores": 2}), changed=False),
         event("ok", "copy", changed=True),

@@ -16,7 +16,7 @@ def words(**variables: Any) -> list[str]:
     return reach_of(MEMBER, variables).words("svload.x", {"-R": 5000, "-L": 6000})
 
 
-def test_ssh_is_told_what_ansible_is_told() -> None:
+def test_ssh_gets_the_same_options_as_ansible() -> None:
     found = words(
         ansible_host="198.51.100.7", ansible_port=2222, ansible_user="ops", ansible_ssh_private_key_file="/k",
         ansible_ssh_common_args="-o ProxyJump=gate -F /dev/null", ansible_ssh_extra_args="-4",

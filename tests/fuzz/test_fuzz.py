@@ -75,7 +75,7 @@ def test_a_broken_command(breach: str, words: str, monkeypatch: pytest.MonkeyPat
     assert words in found.wrong
 
 
-def test_a_command_that_refuses_is_none(tmp_path: Path) -> None:
+def test_a_command_that_refuses_is_not_a_failure(tmp_path: Path) -> None:
     assert command(["verify", "nowhere"], tmp_path) == Case("exit 2")
     assert oracle.CODES == (0, 1, 2, 3, 4, 130)
 

@@ -243,7 +243,9 @@ def test_a_name_is_free_again_after_the_end(agent: Agent, order: Order) -> None:
     wait_until(lambda: agent.exited("s") == 0)
 
 
-def test_an_unexpected_end_is_told(agent: Agent, order: Order, heard: Callable[[str, str], Notice]) -> None:
+def test_an_unexpected_end_is_reported(
+    agent: Agent, order: Order, heard: Callable[[str, str], Notice]
+) -> None:
     agent.prepare([order("s", "server", "sh", "-c", "echo port in use; exit 4")])
     assert heard("exit", "s").data == {"exit": 4, "role": "server", "tail": "port in use"}
 
@@ -356,7 +358,7 @@ def test_members_share_their_parents_limit(agent: Agent, order: Order, needs: Ca
     assert not Path(next(iter(vm["paths"].values()))).exists()
 
 
-def test_what_a_group_cannot_be_is_said(agent: Agent, order: Order) -> None:
+def test_what_a_group_cannot_be_is_reported(agent: Agent, order: Order) -> None:
     with pytest.raises(SvloadError, match="no group “nowhere”"):
         agent.prepare([order("s", "server", "sleep", "600", group="nowhere")])
     with pytest.raises(SvloadError, match="no group “nowhere” for s"):
@@ -518,7 +520,7 @@ def test_two_agents_cannot_share_a_folder(agent: Agent) -> None:
         start_agent(agent.dir, "another")
 
 
-def test_a_lost_agent_is_said_at_once_to_all_who_wait(state: Path, isolate: bool) -> None:
+def test_a_lost_agent_is_reported_at_once_to_all_who_wait(state: Path, isolate: bool) -> None:
     agent = start_agent(state / "labs/x", "a test", isolate=isolate)
     caught: list[str] = []
 
@@ -546,12 +548,12 @@ def test_an_agent_that_cannot_start_says_why(state: Path, monkeypatch: pytest.Mo
     assert code_of(caught) == "agent-lost"
 
 
-def test_a_controller_of_another_version_is_told(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_controller_of_another_version_is_reported(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("svload.host.agent.client.PROTOCOL", 99)
     with pytest.raises(SvloadError, match="the controller 99"):
         Agent(agent.dir, "another", agent._keeper)
 
 
-def test_strangers_cannot_connect(agent: Agent) -> None:
+def test_other_users_cannot_connect(agent: Agent) -> None:
     assert (agent.dir / "agent.sock").stat().st_mode & 0o777 == 0o600
     assert agent.dir.stat().st_mode & 0o777 == 0o700

@@ -156,7 +156,7 @@ def test_limited_memory_is_not_swap_instead(offer: Offer, swap: bool) -> None:
     assert not swap or (folder / "memory.swap.max").read_text() == "0"
 
 
-def test_a_limit_that_was_never_set_is_none(offer: Offer) -> None:
+def test_a_limit_that_was_never_set_is_absent(offer: Offer) -> None:
     machine = offer("/", "memory", "unified")
     (machine / "memory/memory.limit_in_bytes").write_text("9223372036854771712\n")
     (machine / "unified/memory.max").write_text("max\n")

@@ -139,7 +139,7 @@ def test_it_ends_by_itself() -> None:
         wait_until(lambda: refused(port))
 
 
-def test_a_taken_port_is_said() -> None:
+def test_a_taken_port_is_reported() -> None:
     with answering() as port:
         program = open(answerer.__file__, encoding="utf-8").read()  # noqa: SIM115
         done = completed(

@@ -98,7 +98,7 @@ def test_what_rests_towards_a_server_of_ours_can_be_ended_and_nothing_else() -> 
         assert end_time_wait({another}) == 1
 
 
-def test_who_may_not_end_connections_ends_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_without_permission_ends_no_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     refused = (2, struct.pack("=i", -errno.EPERM) + bytes(20))
     real = sock_diag._messages
 

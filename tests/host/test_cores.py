@@ -10,7 +10,7 @@ def test_two_cores_are_one_each() -> None:
     assert (split.load, split.servers, split.pinned) == ((1,), (0,), True)
 
 
-def test_one_core_is_shared_and_said_so() -> None:
+def test_one_core_is_shared_and_reported_so() -> None:
     assert split_cores({5}) == ((5,), (5,), False)
 
 

@@ -263,7 +263,7 @@ def test_a_torn_line_did_not_happen_and_hides_nothing(lab: Path, tmp_path: Path)
     assert undo(lab).lines == [f"removed {tmp_path / 'two'}", f"removed {tmp_path / 'one'}"]
 
 
-def test_what_cannot_be_undone_is_said_and_kept_for_the_next_time(lab: Path, tmp_path: Path) -> None:
+def test_what_cannot_be_undone_is_reported_and_kept_for_the_next_time(lab: Path, tmp_path: Path) -> None:
     blocked = tmp_path / "a folder"
     blocked.mkdir()
     log = Journal(lab)

@@ -136,7 +136,7 @@ def test_a_lab_without_a_network_of_its_own_refuses(agent: Agent) -> None:
         agent.prepare([MakeLink(name="web", limits=LinkLimits())])
 
 
-def test_a_latency_is_in_effect_and_told(linked: Agent, tmp_path: Path) -> None:
+def test_a_latency_is_in_effect_and_reported(linked: Agent, tmp_path: Path) -> None:
     links = ServiceLinks(linked, tmp_path / "links", None)
     options = KitOptions.model_validate({"link": {"latency": "20 ms", "rate": "100 Mbit/s"}})
     address = links.make("web", options)
@@ -196,7 +196,7 @@ def _network_of(pid: int) -> int | None:
 
 
 @pytest.mark.pure
-def test_what_a_delay_line_tells(tmp_path: Path) -> None:
+def test_what_a_delay_line_reports(tmp_path: Path) -> None:
     write_line_state(tmp_path / "state", 5)
     assert read_line_state(tmp_path / "state") == (5, 0, 0, 0, 0, 0, 0, 0)
     change_delay(tmp_path / "state", 7)

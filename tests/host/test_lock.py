@@ -35,7 +35,7 @@ def holder(tmp_path: Path):
         yield process
 
 
-def test_a_second_one_is_told_who_holds_it(holder: subprocess.Popen[str], tmp_path: Path) -> None:
+def test_a_second_process_is_shown_the_holder(holder: subprocess.Popen[str], tmp_path: Path) -> None:
     found: list[str] = []
     with (
         pytest.raises(SvloadError, match="the other study") as caught,
@@ -84,7 +84,7 @@ def test_who_is_stopped_while_waiting_waits_no_longer(tmp_path: Path) -> None:
     assert caught.value.exit_code == 130
 
 
-def test_who_waits_is_told_the_place_and_until_when(tmp_path: Path) -> None:
+def test_a_waiting_process_is_shown_its_place_and_until_when(tmp_path: Path) -> None:
     path, found = tmp_path / "lock", []
     second = None
     with machine_lock("first", 0.0, path=path, lasts_s=420):

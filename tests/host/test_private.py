@@ -156,7 +156,7 @@ def test_only_its_own_plain_file_is_the_machines_lock(tmp_path: Path) -> None:
     assert precious.read_text() == "keep me"
 
 
-def test_who_holds_the_lock_is_told_as_text(tmp_path: Path) -> None:
+def test_who_holds_the_lock_is_reported_as_text(tmp_path: Path) -> None:
     found: list[str] = []
     path = tmp_path / "lock"
     with machine_lock("\x1b]0;owned\x07" + "x" * 5000 + "\u202e", path=path):

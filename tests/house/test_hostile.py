@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 TRUST = """
 children import from the user's folder
-  house/test_outputs.py::test_a_folder_of_a_stranger_runs_nothing
+  house/test_outputs.py::test_modules_in_the_current_folder_are_not_imported
 trust without place and code
   run/test_hostile_trust.py::test_a_changed_program_is_asked_about
   run/test_hostile_trust.py::test_a_lock_is_trusted_in_its_own_folder_alone
@@ -36,7 +36,7 @@ a server repeats a secret
   run/test_hostile_trust.py::test_a_secret_is_kept_out_of_the_record
 a secret follows a redirect
   journeys/test_load.py::test_a_secret_follows_no_redirect_to_another_host
-  drive/test_shares.py::test_a_secret_is_told_from_other_texts
+  drive/test_shares.py::test_a_secret_is_distinguished_from_other_texts
 pages of a cluster
   host/test_cluster_pages.py::test_scheduler_and_worker_listen_for_each_other_alone
 requests write to the user's server
@@ -57,7 +57,7 @@ an old server answers
 empty control groups
   lab/test_groups.py::test_no_folder_stays_of_a_service_with_limits_that_its_machine_has_not
 edited findings
-  store/test_verify.py::test_findings_that_were_edited_are_made_anew_and_said
+  store/test_verify.py::test_edited_findings_are_regenerated_and_reported
   store/test_verify.py::test_findings_are_never_believed_unseen
 damage behind damage
   store/test_verify.py::test_one_damage_hides_no_other
@@ -71,7 +71,7 @@ low limits
 deaf code
   cli/test_start_limits.py::test_a_second_signal_ends_what_python_does_not_hear
 full memory
-  cli/test_mistyped.py::test_full_memory_is_told
+  cli/test_mistyped.py::test_full_memory_is_reported
   store/test_export.py::test_a_query_has_half_of_the_free_memory
 the wrong resource is named
   run/test_short_resources.py::test_a_generator_that_cannot_write_its_tables_names_them
@@ -81,7 +81,7 @@ the wrong resource is named
   run/test_named_logs.py::test_a_log_that_nobody_keeps_is_not_named
   cli/test_streams.py::test_a_file_size_limit_is_no_defect_whoever_writes
 a load is made again
-  report/test_quick.py::test_a_load_that_is_made_again_is_told
+  report/test_quick.py::test_a_load_that_is_made_again_is_reported
 an orphan that wiped its environment
   host/test_journal.py::test_an_orphan_without_environment_is_named_to_a_user
 a damaged report

@@ -223,7 +223,7 @@ NAMES = (*STANDARD, "svload", "numpy", "pydantic")
 
 @pytest.mark.truth
 @pytest.mark.parametrize("path", [None, ":", "."], ids=["no path", "an empty part", "a relative part"])
-def test_a_folder_of_a_stranger_runs_nothing(
+def test_modules_in_the_current_folder_are_not_imported(
     path: str | None, tmp_path: Path, serve_truth: Callable[..., dict[str, Any]]
 ) -> None:
     """Modules with the names of what svload imports, in the folder where a load and a lab are started."""

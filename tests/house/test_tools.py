@@ -60,7 +60,7 @@ def steps(tmp_path: Path) -> Path:
     return Path(shutil.copy(ROOT / "tools" / "step.sh", tmp_path / "tools"))
 
 
-def test_steps_tell_their_time_and_keep_the_status(steps: Path) -> None:
+def test_steps_print_their_time_and_keep_the_status(steps: Path) -> None:
     assert run(str(steps), "--begin").returncode == 0
     good = run(str(steps), "good", "true")
     bad = run(str(steps), "bad", "sh", "-c", "exit 7")

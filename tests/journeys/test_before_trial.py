@@ -61,7 +61,7 @@ def study(world: World) -> Path:
     return world.root / world.study(STUDY)
 
 
-def test_a_store_is_started_anew_and_filled_before_each_trial(world: World, study: Path) -> None:
+def test_a_store_is_started_again_and_filled_before_each_trial(world: World, study: Path) -> None:
     world.run(study, "--trust")
     run = RunDir(only_run(world))
     assert len(run.sealed_trials()) == 4
@@ -108,7 +108,9 @@ SLIPS = [
 
 
 @pytest.mark.parametrize(("old", "new", "says"), [slip for slip in SLIPS if slip[1]])
-def test_a_slip_is_told_before_the_start(world: World, study: Path, old: str, new: str, says: str) -> None:
+def test_a_mistake_is_reported_before_the_start(
+    world: World, study: Path, old: str, new: str, says: str
+) -> None:
     assert STUDY.count(old) == 1, old
     study.write_text(STUDY.replace(old, new))
     done = world.svload("plan", str(study))

@@ -42,7 +42,9 @@ def judged(world: World, port: int) -> tuple[dict[str, Any], list[str]]:
 
 
 @pytest.mark.parametrize("strict", [False, pytest.param(True, marks=pytest.mark.timing)])
-def test_a_stranger_is_named(world: World, truth: dict[str, int], burners: list[int], strict: bool) -> None:
+def test_a_disturbing_program_is_named(
+    world: World, truth: dict[str, int], burners: list[int], strict: bool
+) -> None:
     """Ours is surely among those named only where there is no other."""
     check, named = judged(world, truth["http_port"])
     assert check["grade"] == "WEAK", check

@@ -121,7 +121,7 @@ def test_a_side_that_fails_ends_it_with_its_name(url: str, order: tuple[str, str
 
 
 @pytest.mark.parametrize(("path", "error"), [("falls", "status"), ("leaves", "empty_answer")])
-def test_a_side_that_once_answered_is_told_as_such(url: str, path: str, error: str) -> None:
+def test_a_side_that_once_answered_is_reported_as_such(url: str, path: str, error: str) -> None:
     with pytest.raises(SvloadError) as caught:
         asked(f"{url}/fast", f"{url}/{path}")
     (problem,) = caught.value.problems
@@ -203,7 +203,7 @@ def test_a_time_that_holds_no_three_blocks_is_refused_before_anything_is_loaded(
     assert heard == []
 
 
-def test_too_long_turns_are_told_in_the_first_warm_up(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_long_turns_are_reported_in_the_first_warm_up(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Turns of a thousand times its p99 of 30 ms or more, where a tenth of a second was the least."""
     heard: list[Event] = []
     monkeypatch.setattr(limits, "TURN_P99S", 1000.0)
@@ -272,7 +272,7 @@ def test_an_interrupted_one_goes_on_where_it_stopped(url: str) -> None:
         ),
     ],
 )
-def test_mistakes_are_told_before_sending(world: World, words: tuple[str, ...], reply: str) -> None:
+def test_mistakes_are_reported_before_sending(world: World, words: tuple[str, ...], reply: str) -> None:
     ended = world.svload("compare", *words)
     assert ended.returncode == 2, ended.stderr
     assert reply in ended.stderr

@@ -75,7 +75,7 @@ def test_progress_goes_to_stderr_alone(demo: Demo) -> None:
     assert "…" not in demo.ended.stdout.split("\n")[0]
 
 
-def test_progress_tells_what_generators_and_servers_are_busy_with(demo: Demo) -> None:
+def test_progress_shows_what_generators_and_servers_are_doing(demo: Demo) -> None:
     journals = sorted(demo.run.glob("trials/*/events.jsonl"))
     found = [
         event.data for path in journals for event in read_events(path).events if event.kind == "progress"
@@ -91,7 +91,7 @@ def test_servers_counters_agree_with_the_factors(demo: Demo) -> None:
         assert_valid(trial, "accounting", "manipulation", "reconciliation")
 
 
-def test_why_says_every_check(demo: Demo) -> None:
+def test_why_lists_every_check(demo: Demo) -> None:
     text = demo.svload("why", "TC11.r1")
     assert "TC11.r1" in text.stdout
     assert re.search(r"✓ \d+ more checks found nothing", text.stdout)
@@ -137,7 +137,7 @@ def test_a_pack_is_read_like_the_run(demo: Demo, tmp_path: Path) -> None:
     assert made.is_relative_to(elsewhere.env["SVLOAD_CACHE"]), "a pack is unpacked into svload's own cache"
 
 
-def test_a_report_made_anew_says_the_same(demo: Demo) -> None:
+def test_a_regenerated_report_is_the_same(demo: Demo) -> None:
     before = (demo.run / "derived" / "findings.json").read_bytes()
     made = demo.world.svload("report", "latest", "--out", str(demo.world.runs), "--json")
     assert json.loads(made.stdout)["findings"]["study"] == "svload"
@@ -175,7 +175,7 @@ def test_a_plan_expects_what_the_last_run_took(demo: Demo, tmp_path: Path, stric
         assert 0.1 < unknown["estimated_s"] / found["phases_s"]["total"] < 2
 
 
-def test_time_outside_load_is_told_with_its_share(demo: Demo) -> None:
+def test_time_outside_load_is_reported_with_its_share(demo: Demo) -> None:
     phases = findings(demo.run)["phases_s"]
     assert {"up", "fill", "reset", "load", "analyse", "report", "total"} <= set(phases)
     (line,) = (line for line in demo.ended.stdout.splitlines() if " of it under load" in line)

@@ -136,7 +136,7 @@ def test_a_second_load_waits_and_says_so(world: World, truth: dict[str, Any]):
     assert world.silent() == []
 
 
-def test_a_lab_that_cannot_come_up_is_told(world: World):
+def test_a_lab_that_cannot_come_up_is_reported(world: World):
     study = written(world, {"run": "sh -c 'echo no luck today; exit 7'"})
     ended = world.svload("lab", "up", study, "--trust")
     assert ended.returncode == 3

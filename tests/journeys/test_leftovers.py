@@ -61,7 +61,7 @@ def says(stderr: str, blocked: Path) -> bool:
     ],
     ids=lambda words: " ".join(words[:2]) if isinstance(words, tuple) else "",
 )
-def test_it_is_told(world: World, blocked: Path, words: tuple[str, ...], code: int | None) -> None:
+def test_it_is_reported(world: World, blocked: Path, words: tuple[str, ...], code: int | None) -> None:
     (world.root / "small").mkdir()
     (world.root / "small" / "study.yaml").write_text(STUDY)
     ended = world.svload(*words)
@@ -72,14 +72,14 @@ def test_it_is_told(world: World, blocked: Path, words: tuple[str, ...], code: i
     assert world.labs() == []
 
 
-def test_a_quiet_load_tells_it_too(world: World, blocked: Path, truth: dict[str, Any]) -> None:
+def test_a_quiet_load_reports_it_too(world: World, blocked: Path, truth: dict[str, Any]) -> None:
     url = f"http://127.0.0.1:{truth['http_port']}/info"
     ended = world.svload("load", url, "-d", "0.2s", "-c", "1", "--quiet", "--json")
     assert says(ended.stderr, blocked), ended.stderr
     assert json.loads(ended.stdout)["requests"] > 0
 
 
-def test_a_lab_that_is_brought_up_tells_it(world: World, blocked: Path) -> None:
+def test_bringing_up_a_lab_reports_it(world: World, blocked: Path) -> None:
     (world.root / "small").mkdir()
     (world.root / "small" / "study.yaml").write_text(STUDY)
     up = world.svload("lab", "up", "small", "--for", "60s")

@@ -304,7 +304,7 @@ def test_a_credential_is_sent_and_kept_nowhere(world: World) -> None:
 
 @pytest.mark.timing
 @pytest.mark.parametrize("at_once", [False, True], ids=["Nagle", "TCP_NODELAY"])
-def test_a_body_that_waits_for_an_acknowledgement_is_told(world: World, at_once: bool) -> None:
+def test_a_body_that_waits_for_an_acknowledgement_is_reported(world: World, at_once: bool) -> None:
     def talk(connection: socket.socket) -> None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, at_once)
         for line in connection.makefile("rb"):

@@ -151,7 +151,7 @@ def test_a_study_that_init_wrote_runs_from_any_folder_without_trust(world: World
         ("./server 'x", 2, "cannot be split into words"),
     ],
 )
-def test_a_failed_start_is_told_and_leaves_nothing(world: World, typed: str, code: int, words: str):
+def test_a_failed_start_is_reported_and_leaves_nothing(world: World, typed: str, code: int, words: str):
     own_server(world)
     ended = world.svload("init", typed, "s1")
     assert (ended.returncode, ended.stdout) == (code, "")
@@ -204,7 +204,7 @@ def test_load_over_tls_is_verified(world: World, serve_truth: Callable[..., dict
 NOBODY = "http://127.0.0.1:9/"
 
 
-def test_nobody_at_the_address_is_told(world: World):
+def test_an_address_without_a_server_is_reported(world: World):
     ended = world.svload("load", NOBODY, "--duration", "1s")
     assert (ended.returncode, ended.stdout) == (3, "")
     assert "nothing answers at http://127.0.0.1:9" in ended.stderr.splitlines()[-1]

@@ -95,7 +95,9 @@ def test_commands_are_sent_and_their_replies_checked(world: World, redis_port: i
     assert_valid(trial, "accounting", "reconciliation", "manipulation")
 
 
-def test_a_command_that_redis_refuses_is_told_by_plan_or_by_its_error(world: World, redis_port: int) -> None:
+def test_a_command_that_redis_refuses_is_reported_by_plan_or_by_its_error(
+    world: World, redis_port: int
+) -> None:
     text = REDIS.format(port=redis_port)
     planned = world.svload("plan", world.study(text.replace("ECHO", "SUBSCRIBE")))
     assert planned.returncode == 2

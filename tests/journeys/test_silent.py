@@ -116,7 +116,7 @@ def test_where_nothing_was_ok_the_first_answer_is_shown_and_no_load_advised(worl
     assert "sesame" not in secret.stdout
 
 
-def test_a_full_accept_queue_is_told_after_the_time_out(world: World):
+def test_a_full_accept_queue_is_reported_after_the_time_out(world: World):
     with ExitStack() as stack:
         listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
         for _ in range(4):  # those that fill the queue, and some that wait for it

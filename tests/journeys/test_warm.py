@@ -70,7 +70,7 @@ def test_a_load_comes_to_the_same(warmed: World, truth: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "words", ["-c x", "-c 2 --rate", "--rate 0", "--cacert nowhere.pem", "-n 5 -c 1 --timeout 1s --quiet"]
 )
-def test_a_mistake_is_told_the_same(warmed: World, words: str) -> None:
+def test_a_mistake_is_reported_the_same(warmed: World, words: str) -> None:
     here, cold = both(warmed, "load", "http://127.0.0.1:9/", *words.split())
     assert (here.returncode, here.stdout, here.stderr) == (cold.returncode, cold.stdout, cold.stderr)
     assert here.returncode in (2, 3)

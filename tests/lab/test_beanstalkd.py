@@ -126,7 +126,7 @@ def test_jobs_outlive_its_end_where_they_are_on_disk(lab_of: Any, options: dict[
         assert say("reserve-with-timeout 0") == [kept]
 
 
-def test_a_worker_that_is_too_slow_is_told_and_saturates_nothing(lab_of: Any) -> None:
+def test_a_worker_that_is_too_slow_is_reported_and_saturates_nothing(lab_of: Any) -> None:
     lab = lab_of(spec("queue", "beanstalkd"))
     monitor = watched(lab.up()["queue"])
     calm = monitor.until(lambda read: read["jobs_ready"] == 0)

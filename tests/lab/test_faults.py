@@ -126,7 +126,7 @@ def test_what_faults_left_is_as_before_after_heal_and_after_a_new_bring_up(make:
     assert None not in map(answered, ports(lab))
 
 
-def test_a_server_that_does_not_come_up_again_is_told(make: Callable[..., Lab], tmp_path: Path) -> None:
+def test_a_server_that_does_not_come_up_again_is_reported(make: Callable[..., Lab], tmp_path: Path) -> None:
     lab = make(WEB)
     lab.up()
     lab.faults.act("stop", "web[2]", "", {})

@@ -73,14 +73,14 @@ def test_the_study_is_sound_and_another_machines_kit_is_no_mistake_of_this_one(t
         ("GET /health", "POST /health", 5, "GET and a path"),
     ],
 )
-def test_one_slip_among_the_servers(tmp_path: Path, old: str, new: str, line: int, says: str) -> None:
+def test_one_mistake_among_the_servers(tmp_path: Path, old: str, new: str, line: int, says: str) -> None:
     assert STUDY.count(old) == 1
     ((found, problem),) = told(tmp_path, STUDY.replace(old, new))
     assert found == line
     assert says in str(problem)
 
 
-def test_they_are_told_beside_mistakes_that_keep_cases_from_being_made(tmp_path: Path) -> None:
+def test_they_are_reported_beside_mistakes_that_keep_cases_from_being_made(tmp_path: Path) -> None:
     """Each of the others alone stops the resolution of every case, behind which options used to be looked at."""
     text = STUDY
     for old, new in (

@@ -56,7 +56,7 @@ def test_a_command_starts_on_a_free_port_and_leaves_nothing(lab_of: Any, tmp_pat
     assert [event.data["state"] for event in events if event.kind == "service"] == ["up", "ready", "down"]
 
 
-def test_a_setting_that_the_machine_cut_is_told(lab_of: Any) -> None:
+def test_a_setting_that_the_machine_cut_is_reported(lab_of: Any) -> None:
     events: list[Event] = []
     lab = lab_of(command(nofile=999_999_999, nofile_hard=1_000_000_000), on_event=events.append)
     lab.up()
@@ -67,7 +67,7 @@ def test_a_setting_that_the_machine_cut_is_told(lab_of: Any) -> None:
     assert hard["why"] == f"the hard limit here is {hard['found']}, and may not be raised"
 
 
-def test_a_service_that_dies_at_once_is_said_with_its_last_words(lab_of: Any, tmp_path: Path) -> None:
+def test_a_service_that_dies_at_once_is_reported_with_its_last_words(lab_of: Any, tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text("raise SystemExit('the tea is cold')")
     lab = lab_of(command(run=f"{sys.executable} broken.py"))
     with pytest.raises(SvloadError) as caught:
@@ -116,7 +116,7 @@ def test_only_what_changed_is_restarted(lab_of: Any) -> None:
     assert list(lab.facts()) == ["one"]
 
 
-def test_a_change_that_fails_leaves_a_lab_that_can_be_mended(lab_of: Any) -> None:
+def test_a_change_that_fails_leaves_a_lab_that_can_be_repaired(lab_of: Any) -> None:
     lab = lab_of(command("one"), command("two"))
     lab.up()
     with pytest.raises(SvloadError):
@@ -126,7 +126,7 @@ def test_a_change_that_fails_leaves_a_lab_that_can_be_mended(lab_of: Any) -> Non
     assert list(lab.facts()) == ["one", "two"]
 
 
-def test_a_missing_programme_is_said_before_anything_starts(lab_of: Any, host: Agent) -> None:
+def test_a_missing_program_is_reported_before_anything_starts(lab_of: Any, host: Agent) -> None:
     lab = lab_of(command("unborn"), command("other", run="no-such-programme --port ${port}"))
     with pytest.raises(SvloadError) as caught:
         lab.up()
@@ -134,7 +134,7 @@ def test_a_missing_programme_is_said_before_anything_starts(lab_of: Any, host: A
     assert not is_known(host, "unborn.server")
 
 
-def test_a_fixed_port_that_is_taken_is_said(lab_of: Any) -> None:
+def test_a_fixed_port_that_is_taken_is_reported(lab_of: Any) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         lab = lab_of(command(port=taken.getsockname()[1]))
         with pytest.raises(SvloadError) as caught:
@@ -157,7 +157,7 @@ def test_an_external_server_is_neither_started_nor_stopped(lab_of: Any, host: Ag
         assert accepts(port)
 
 
-def test_an_external_server_that_is_not_there_is_said(lab_of: Any) -> None:
+def test_an_external_server_that_is_not_there_is_reported(lab_of: Any) -> None:
     lab = lab_of(external(f"http://127.0.0.1:{free_port()}"))
     with pytest.raises(SvloadError, match="nothing answers"):
         lab.up()

@@ -67,7 +67,7 @@ def test_options_are_read_with_their_units() -> None:
 @pytest.mark.parametrize(
     "written", [{"normal": "2 ms"}, {"uniform": ["1 ms"]}, {}, {"lognormal": {"median": "1 ms"}}, 5]
 )
-def test_a_distribution_that_is_none_is_refused(written: object) -> None:
+def test_an_invalid_distribution_is_refused(written: object) -> None:
     with pytest.raises(ValueError, match=r"."):
         native_distribution(written)
 

@@ -117,7 +117,7 @@ def test_errors_and_answers_for_credentials_are_not_kept(lab_of: Any, needs: Any
     assert lab.counters()["site"].values["requests"] >= 6
 
 
-def test_memcached_reports_what_it_was_told(lab_of: Any, needs: Any) -> None:
+def test_memcached_reports_its_settings(lab_of: Any, needs: Any) -> None:
     needs("memcached")
     lab = lab_of(spec("store", "memcached", connections=2048, item_memory="32 MiB"))
     facts = lab.up()["store"]
@@ -132,7 +132,7 @@ def test_memcached_reports_what_it_was_told(lab_of: Any, needs: Any) -> None:
     assert lab.counters()["store"].values["hits"] == 0
 
 
-def test_memcached_says_why_it_holds_more_than_it_was_told(lab_of: Any, needs: Any) -> None:
+def test_memcached_explains_why_it_holds_more_than_its_setting(lab_of: Any, needs: Any) -> None:
     needs("memcached")
     lab = lab_of(spec("store", "memcached", item_memory="64 KiB"))
     settings = {one.name: one for one in lab.up()["store"].settings}
@@ -192,7 +192,7 @@ def test_redis_counts_its_load_forgets_on_reset_and_takes_its_options_live(lab_o
     assert gone(pids)
 
 
-def test_what_redis_refuses_is_told_with_its_own_words(lab_of: Any, needs: Any) -> None:
+def test_what_redis_refuses_is_reported_with_its_own_words(lab_of: Any, needs: Any) -> None:
     needs("redis-server")
     lab = lab_of(spec("store", "redis", tuning={"hz": "many"}))
     with pytest.raises(SvloadError, match=r"argument couldn't be parsed into an integer") as found:
@@ -252,7 +252,7 @@ def test_mariadb_is_created_counted_and_reset(lab_of: Any, needs: Any, tmp_path:
     assert gone(pids)
 
 
-def test_an_sql_fault_is_told_in_mariadbs_words(lab_of: Any, needs: Any, tmp_path: Path) -> None:
+def test_an_sql_fault_is_reported_in_mariadbs_words(lab_of: Any, needs: Any, tmp_path: Path) -> None:
     needs("mariadbd", "mariadb-install-db", "mariadb")
     (tmp_path / "tables.sql").write_text("CREATE TABEL users (name INT);")
     lab = lab_of(spec("db", "mariadb", sql="tables.sql"))

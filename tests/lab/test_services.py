@@ -78,7 +78,7 @@ def refused(**services: dict[str, Any]) -> list[str]:
     return [str(one.details) for one in find_mistakes(specs(**services))]
 
 
-def test_a_service_is_told_where_another_listens_and_starts_after_it(lab: Make) -> None:
+def test_a_service_gets_the_address_of_another_and_starts_after_it(lab: Make) -> None:
     up = lab(
         app=teller("${port} ${db.port} ${db.host}", environment={"DB": "${db.url}"}), db=teller(needs=[])
     )
@@ -89,7 +89,7 @@ def test_a_service_is_told_where_another_listens_and_starts_after_it(lab: Make) 
     assert found["env"]["DB"] == f"http://127.0.0.1:{db.port}"
 
 
-def test_what_another_does_not_offer_is_told_with_what_it_does(lab: Make) -> None:
+def test_what_another_does_not_offer_is_reported_with_what_it_does(lab: Make) -> None:
     with pytest.raises(SvloadError, match=r"names \$\{db.socket\}, and db offers addresses, host, port, url"):
         lab(app=teller("${port} ${db.socket}"), db=teller()).up()
 
@@ -188,7 +188,7 @@ def builds(tmp_path: Path) -> int:
     return len(log.read_text().splitlines()) if log.exists() else 0
 
 
-def test_a_source_is_built_once_and_anew_when_it_changes(lab: Make, source: Path, tmp_path: Path) -> None:
+def test_a_source_is_built_once_and_again_when_it_changes(lab: Make, source: Path, tmp_path: Path) -> None:
     up = lab(app=built(replicas=2))
     up.up()
     assert builds(tmp_path) == 1, "two servers, one build"
@@ -217,7 +217,7 @@ def test_what_maven_leaves_in_each_module_is_no_source(tmp_path: Path) -> None:
     assert sorted(found) == sorted(kept)
 
 
-def test_the_compilers_error_is_told(lab: Make, source: Path) -> None:
+def test_the_compilers_error_is_reported(lab: Make, source: Path) -> None:
     (source / "Makefile").write_text(
         "all:\n\t@echo compiling\n\t@echo 'a.c:7: error: no such thing'; exit 1\n"
     )

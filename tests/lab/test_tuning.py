@@ -42,7 +42,7 @@ def test_dependent_limits_are_set_in_the_servers_order(wanted: dict[str, int]) -
     assert {name: int(server.values[name]) for name in wanted} == wanted
 
 
-def test_what_is_refused_is_told_and_the_rest_is_set() -> None:
+def test_what_is_refused_is_reported_and_the_rest_is_set() -> None:
     server = Server()
     refused = retune(server, {"low": 50, "nothing": 1, "high": 20}, server.is_well)
     assert refused == {"low": "Must be no more than high", "nothing": "Unknown parameter nothing"}
@@ -68,7 +68,7 @@ def test_whoever_stops_in_the_middle_leaves_nothing_half() -> None:
     assert server.values["high"] == "10"
 
 
-def test_varnish_tells_of_its_parameters() -> None:
+def test_varnish_reports_its_parameters() -> None:
     text = """[2, ["param.show", "-j"], 1.5,
      {"name": "thread_queue_limit", "implemented": true, "value": 20, "default": "20", "minimum": "0", "description": "x"},
      {"name": "workspace_session", "value": "0.75k", "default": "0.75k", "minimum": "384b", "maximum": "1m", "units": "bytes"},

@@ -58,7 +58,7 @@ def test_an_action_comes_as_it_went(action: Action) -> None:
         ({**SPAWN, "env": {"A": 1}}, "“env” cannot be 1"),
     ],
 )
-def test_what_is_not_understood_is_said(raw: Any, expected: str) -> None:
+def test_what_is_not_understood_is_reported(raw: Any, expected: str) -> None:
     with pytest.raises(ValueError, match=expected):
         read_action(raw)
 

@@ -45,7 +45,7 @@ def test_a_limit_has_one_spelling(typed: str, spelt: str) -> None:
         ("goodput(200 ms", "not a metric of traffic"),
     ],
 )
-def test_a_limit_that_is_none_says_what_was_expected(typed: str, words: str) -> None:
+def test_an_invalid_limit_says_what_was_expected(typed: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         parse_metric(typed, OWNERS)
 

@@ -68,7 +68,7 @@ def test_names_that_have_room_stay_where_they_are() -> None:
     assert apart([], 1.0, 0.0, 10.0) == []
 
 
-def test_ticks_are_told_with_units() -> None:
+def test_ticks_are_reported_with_units() -> None:
     assert tick_texts([0.0, 0.001, 0.002], "time_s") == ["0", "1 ms", "2 ms"]
     assert tick_texts([0.0, 0.25, 0.5], "rate_rps") == ["0", "0.25/s", "0.50/s"]
     assert tick_texts([0.051, 0.05105, 0.0511], "time_s") == ["51.00 ms", "51.05 ms", "51.10 ms"]
@@ -195,5 +195,5 @@ def test_what_lies_beyond_the_fences_is_outside() -> None:
     assert (box.low, box.high, box.outside) == (1.0, 9.0, (100.0,))
 
 
-def test_alike_values_have_none_outside() -> None:
+def test_similar_values_have_no_outliers() -> None:
     assert box_of(np.full(9, 2.0)) == (2.0, 2.0, 2.0, 2.0, 2.0, ())

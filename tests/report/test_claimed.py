@@ -96,7 +96,7 @@ def test_what_is_behind_a_decided_one(findings: Findings) -> None:
     assert "p and interval" not in told
 
 
-def test_other_programs_are_told_by_side_where_they_lean(findings: Findings) -> None:
+def test_other_programs_are_reported_by_side_where_they_lean(findings: Findings) -> None:
     def told(**fields: Any) -> str:
         first = findings.claims[0]
         changed = evolve(first, strangers=first.strangers.model_copy(update=fields))
@@ -203,7 +203,9 @@ def test_a_metric_is_named_in_words(key: str, words: str) -> None:
 
 
 @pytest.mark.parametrize(("factor", "told"), [(4.0, True), (1.2, False)])
-def test_differing_cases_are_told_behind_the_effect(reported: Reporter, factor: float, told: bool) -> None:
+def test_differing_cases_are_reported_behind_the_effect(
+    reported: Reporter, factor: float, told: bool
+) -> None:
     findings = reported("plain").findings
     key = "probe.response.p50"
     (first, second, third, fourth), rest = findings.cases[:4], findings.cases[4:]
@@ -272,7 +274,7 @@ def disturbed(findings: Findings, *checks: str, outcome: str = "open") -> Findin
     return evolve(findings, trials=tuple(trials), claims=(claim,), thresholds=())
 
 
-def test_what_is_open_beside_a_busy_machine_is_told(reported: Reporter) -> None:
+def test_what_is_open_beside_a_busy_machine_is_reported(reported: Reporter) -> None:
     findings = reported("plain").findings
     line = quieter_line(disturbed(findings, "others-cpu", "hiccups"))
     many = len(findings.trials)
@@ -336,7 +338,7 @@ def _told(profile: str) -> dict[str, str]:
     return describe_run([study.resolve(lock, case) for case in lock.valid_cases])
 
 
-def test_a_profile_tells_what_it_really_loads() -> None:
+def test_a_profile_shows_what_it_really_loads() -> None:
     demo, real = _told("demo"), _told("real")
     assert demo["background"].startswith("closed loop: 200 VUs")
     assert demo["background"].endswith("in 10 of 20 cases")

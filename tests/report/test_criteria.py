@@ -80,7 +80,9 @@ def test_those_that_hold_everywhere_are_one_line_the_longest_wording_first(repor
         assert kept_lines(judged(findings, {"TC0": "passed", "TC1": outcome})) == (), "not in every case"
 
 
-def test_what_the_server_s_state_fails_says_so_beside_a_value_within_the_limit(reported: Reporter) -> None:
+def test_a_failure_due_to_the_servers_state_is_explained_beside_a_value_within_the_limit(
+    reported: Reporter,
+) -> None:
     findings = judged(reported("plain").findings, {"TC0": "failed", "TC1": "failed"})
     by_value = findings.thresholds[0]
     by_state = evolve(by_value, overloaded=True)
@@ -213,7 +215,7 @@ def test_exit_code_reasons(plain: Findings, outcomes: dict[str, str], code: Exit
         assert ending(findings).code is code
 
 
-def test_a_search_and_what_was_kept_beside_it_are_both_told(plain: Findings) -> None:
+def test_a_search_and_what_was_kept_beside_it_are_both_reported(plain: Findings) -> None:
     search = CapacityResult(over="users", state="found", limit=12.0, low=8, high=16, sentence="12 users.")
     alone = evolve(plain, claims=(), thresholds=(), capacity=search)
     assert exit_line(alone, ExitCode.DONE) == "exit 0: the search found its answer"

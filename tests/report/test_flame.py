@@ -63,7 +63,7 @@ def test_its_words_name_what_ran_and_what_was_under_way() -> None:
     assert re.search(r"With what it called: answer 80 %, send_file 60 %", found)
 
 
-def test_how_it_was_sampled_and_what_that_cost_are_told() -> None:
+def test_how_it_was_sampled_and_what_that_cost_are_reported() -> None:
     found = sampled_how(stacks(sampler_cpu_s=0.05, lost=3), "TC1.r1")
     assert "100 samples of files in TC1.r1 alone, 50 a second of CPU: 2 s of CPU in 10 s" in found
     assert "perf itself took 50 ms of CPU" in found

@@ -134,7 +134,7 @@ def test_it_is_the_same_on_one_core_and_on_more(tmp_path: Path, monkeypatch: pyt
     assert [name for name in one if one[name] != three[name]] == []
 
 
-def test_what_cannot_be_read_is_told_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_read_is_reported_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = make_run(tmp_path, cases=4, replicates=2, duration_s=0.6)
     findings = api.analyse(run)
     run.trial("TC1.r2").table("monitors").write_bytes(b"torn")

@@ -43,7 +43,7 @@ def test_the_page_draws_it_with_its_limits(reported: Reporter, curve: LoadCurve)
     assert all(sentence.split(" [")[0] in page for sentence in curve.sentences)
 
 
-def test_what_is_not_bracketed_is_dashed_and_said(curve: LoadCurve) -> None:
+def test_what_is_not_bracketed_is_dashed_and_reported(curve: LoadCurve) -> None:
     star = evolve(curve.limits[0], state="edge")
     outside = evolve(curve, limits=(star,))
     assert 'class="c1 main"' in levels_chart(curve, "t")

@@ -80,7 +80,9 @@ def running(tmp_path: Path) -> tuple[RunDir, str]:
     return made, second
 
 
-def test_a_running_trial_is_told_from_its_journal_and_nothing_is_judged(running: tuple[RunDir, str]) -> None:
+def test_a_running_trial_is_reported_from_its_journal_and_nothing_is_judged(
+    running: tuple[RunDir, str],
+) -> None:
     run, trial = running
     parsed = families(api.openmetrics(str(run.path)))
     requests = {sample.labels["state"]: sample.value for sample in parsed["svload_running_requests"].samples}
@@ -99,7 +101,7 @@ def test_a_running_trial_is_told_from_its_journal_and_nothing_is_judged(running:
     assert not run.findings_path.exists()
 
 
-def test_it_is_written_whole_or_the_reader_is_told_why(reported: Reporter, tmp_path: Path) -> None:
+def test_it_is_written_completely_or_the_error_says_why(reported: Reporter, tmp_path: Path) -> None:
     found = reported("one")
     text = api.openmetrics(str(found.run.path), tmp_path / "svload.om")
     assert (tmp_path / "svload.om").read_text(encoding="utf-8") == text

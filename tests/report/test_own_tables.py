@@ -60,7 +60,7 @@ def test_they_stand_in_report_and_workbook_as_text(run: RunDir) -> None:
     assert sheet["C4"].data_type == "s"
 
 
-def test_those_of_fewer_trials_are_told_as_old(run: RunDir) -> None:
+def test_those_of_fewer_trials_are_reported_as_old(run: RunDir) -> None:
     path = api.put_tables(run, [TABLE], "tables.py")
     own = OwnTables.read(path)
     path.write_text(evolve(own, trials=own.trials - 1).to_json(), encoding="utf-8")
@@ -88,7 +88,7 @@ def test_a_damaged_file_is_a_note_and_no_failure(run: RunDir) -> None:
         ("[" * 100_000, "it is not JSON"),
     ],
 )  # fmt: skip
-def test_a_wrong_file_is_told_in_one_sentence(text: str, expected: str, tmp_path: Path) -> None:
+def test_a_wrong_file_is_reported_in_one_sentence(text: str, expected: str, tmp_path: Path) -> None:
     path = tmp_path / "tables.json"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(SvloadError, match=re.escape(expected)):
@@ -137,7 +137,7 @@ def test_there_is_a_pack_of_every_format_of_today() -> None:
     assert not lacking, "\n".join(lacking)
 
 
-def test_a_pack_is_rendered_anew_with_the_numbers_it_had(unpacked: RunDir) -> None:
+def test_a_pack_is_rendered_again_with_the_numbers_it_had(unpacked: RunDir) -> None:
     assert verify_run(unpacked) == []
     before = Findings.read(unpacked.findings_path)
     shutil.rmtree(unpacked.derived)

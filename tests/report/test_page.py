@@ -323,7 +323,7 @@ def test_it_stands_alone_and_its_links_lead_somewhere(compared: Compare) -> None
     assert len(text.encode()) < LARGEST_BYTES
 
 
-def test_a_planted_difference_is_told_without_an_interval_and_without_a_claim(compared: Compare) -> None:
+def test_a_planted_difference_is_reported_without_an_interval_and_without_a_claim(compared: Compare) -> None:
     """The second run's median is 1.5 times the first's in every case."""
     found = compared("plain", "slower")
     words = _words(found.file)

@@ -57,7 +57,7 @@ def test_a_plan(printed: Callable[..., str], snapshot: SnapshotAssertion, change
 @pytest.mark.parametrize(
     ("old", "limited", "expected"), [(True, "write", 1), (True, "read", 0), (False, "write", 0)]
 )
-def test_a_limit_of_writes_that_will_not_hold_is_told(
+def test_a_limit_of_writes_that_will_not_hold_is_reported(
     printed: Callable[..., str], monkeypatch: pytest.MonkeyPatch, old: bool, limited: str, expected: int
 ) -> None:
     monkeypatch.setattr(cgroups, "writes_escape", lambda: old)
@@ -69,7 +69,9 @@ def test_a_limit_of_writes_that_will_not_hold_is_told(
 
 
 @pytest.mark.parametrize("levels", [2, 6])
-def test_repeats_are_told_once(printed: Callable[..., str], snapshot: SnapshotAssertion, levels: int) -> None:
+def test_repeats_are_reported_once(
+    printed: Callable[..., str], snapshot: SnapshotAssertion, levels: int
+) -> None:
     text = printed(
         factors={"rate": [10, 20], "build": [f"v{number}" for number in range(levels + 1)]},
         exclude=[{"when": {"rate": 10}, "because": "slow ones are known"}],

@@ -144,7 +144,7 @@ def test_lines_of_a_running_load(
 
 @pytest.mark.parametrize("sentence", FAILED, ids=["generator", "disk"])
 @pytest.mark.parametrize("view", [PlainLoad(10.0), ScreenLoad(10.0)], ids=["lines", "screen"])
-def test_a_load_that_is_made_again_is_told(
+def test_a_load_that_is_made_again_is_reported(
     view: PlainLoad | ScreenLoad, sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     view.on_event(Event("trial-failed", {"trial": "load.r1", "code": "x", "sentence": sentence}))

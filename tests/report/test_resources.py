@@ -41,7 +41,7 @@ def _table(readings: list[Reading]) -> dict[str, Any]:
     }
 
 
-def test_a_counter_is_its_rate_and_one_that_began_anew_is_not_negative() -> None:
+def test_a_counter_is_its_rate_and_one_that_began_again_is_not_negative() -> None:
     readings = [(float(at), "web", "nginx", "", "requests_total", value) for at, value in enumerate((100, 300, 700, 0, 50))]  # fmt: skip
     ((resource, series),) = resources_of(_table(readings), 10 * SECOND_NS).items()
     assert (resource.dimension, resource.label) == ("rate_rps", "requests a second")
@@ -83,7 +83,7 @@ def test_long_series_are_thinned_to_means_within_the_trial() -> None:
     assert series.values.mean() == pytest.approx(3.0, abs=0.05)
 
 
-def test_every_monitor_of_ours_tells_what_its_metrics_are() -> None:
+def test_every_monitor_describes_its_metrics() -> None:
     assert "accept queue" in Resource("", "host", "listen_overflows_total").meaning
     assert Resource("web", "of somebody else", "thing").meaning == ""
 
@@ -175,7 +175,7 @@ def test_a_stall_is_named_with_time_and_cause(quiet: list[TrialDigest]) -> None:
     assert row.request == "due at 0.43 s, 900 ms, status 200: server 880 ms and connect 10 ms"
 
 
-def test_where_no_server_did_anything_unusual_that_is_said(quiet: list[TrialDigest]) -> None:
+def test_absence_of_unusual_servers_is_stated(quiet: list[TrialDigest]) -> None:
     stalled = replace(_stalled(quiet[2]), resources=quiet[2].resources)
     (row,) = outlier_rows([*quiet[:2], stalled, quiet[3]], {}, "probe")
     assert row.servers == "none of the 1 monitored series left its usual range"

@@ -56,7 +56,7 @@ def test_the_answer_says_it_first(reported: Reporter, found: CapacityResult) -> 
     assert sum(found.sentence in one.text for one in (*first, *answer(findings).sentences)) == 1, "once"
 
 
-def test_the_page_draws_it_and_tells_every_level(reported: Reporter, found: CapacityResult) -> None:
+def test_the_page_draws_it_and_lists_every_level(reported: Reporter, found: CapacityResult) -> None:
     page = reported("search").page
     assert '<a href="#search-for">Search</a>' in page
     assert limit_words(found) in page

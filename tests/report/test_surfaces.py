@@ -106,7 +106,7 @@ def test_what_does_not_lead_is_a_line_among_the_doubts(reported: Reporter, besid
     assert (line.mark, line.certainty) == ("~", "counted")
 
 
-def test_failures_are_told_by_kind_most_frequent_first(reported: Reporter) -> None:
+def test_failures_are_reported_by_kind_most_frequent_first(reported: Reporter) -> None:
     late = FailureKind(kind="error", name="timeout_first_byte", count=12, expected="")
     check = FailureKind(kind="check", name="body contains ok", count=5, expected="")
     findings = failing(reported("plain").findings)

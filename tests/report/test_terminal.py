@@ -143,7 +143,7 @@ def test_a_number_with_a_threshold_always_has_a_column(reported: Reporter, width
     assert not {"p95", "mean"} & set(headings(findings, width))
 
 
-def test_what_has_no_room_is_told(reported: Reporter) -> None:
+def test_omitted_columns_are_reported(reported: Reporter) -> None:
     many = [f"probe.response.p{stat} < 1 s" for stat in (50, 75, 90, 95, 99)]
     findings = asked_by_threshold(reported("plain").findings, *many, "cache.cpu < 90 %", "backend.cpu < 90 %")
     narrow, wide = (case_table(findings, width) for width in (50, 250))
@@ -215,7 +215,7 @@ def test_why_in_words(reported: Reporter, shown: Shown, snapshot: SnapshotAssert
     assert shown(show_why, doubted(plain, {}), None) == snapshot(name="clean run")
 
 
-def test_why_tells_every_check_that_doubts_and_what_would_mend_it(reported: Reporter, shown: Shown) -> None:
+def test_why_lists_every_doubtful_check_with_its_remedy(reported: Reporter, shown: Shown) -> None:
     findings = reported("refused").findings
     trial = findings.trials[0]
     text = shown(show_why, trial, findings, width=2000)
@@ -333,7 +333,7 @@ def test_a_trials_own_grade_is_shown(reported: Reporter, shown: Shown, tmp_path:
         )
 
 
-def test_claims_of_a_run_that_is_judged_anew_are_exploratory(reported: Reporter, shown: Shown) -> None:
+def test_claims_of_a_run_that_is_judged_again_are_exploratory(reported: Reporter, shown: Shown) -> None:
     found = reported("plain")
     anew = judged_anew(found.findings)
     for findings, exploratory in ((anew, True), (found.findings, False)):
@@ -390,7 +390,7 @@ HELD = InstrumentCertificate(
 )
 
 
-def test_the_bias_is_told_with_its_sign_and_place() -> None:
+def test_the_bias_is_reported_with_its_sign_and_place() -> None:
     line = instrument_line(HELD)
     assert "1 ms: +30 µs at p50, −10 µs at p99" in line
     head, level = instrument_words(HELD.model_dump(mode="json"))

@@ -62,7 +62,7 @@ def number(**fields: Any) -> Number:
         (1.0, 0.0, "no bound below"),
     ],
 )
-def test_a_bound_is_told_where_it_is_not_zero(
+def test_a_bound_is_reported_where_it_is_not_zero(
     below: float | None, above: float | None, expected: str
 ) -> None:
     belief = Belief(grade="WEAK", below=below, above=above)
@@ -79,7 +79,7 @@ def test_marks_are_the_number_s_own() -> None:
     assert number().whole == "2.1 ms [2, 2.3]"
 
 
-def test_a_null_is_told_by_its_code_and_never_by_its_sentence() -> None:
+def test_a_null_is_reported_by_its_code_and_never_by_its_sentence() -> None:
     short = number(value=0.0021, high=None, why="too few", need=368, n_eff=335.4, weak=True)
     assert short.marked == "2.1 ms °"
     assert "(368 for p99)" in too_few_rule([short]).replace("each trial: ", "(").replace(".", ")")
@@ -326,7 +326,7 @@ def _same_pairs(gathered: Gathered, book: Workbook) -> int:
     return compared
 
 
-def test_page_and_workbook_tell_the_same_numbers(any_run: Any, tmp_path: Path) -> None:
+def test_page_and_workbook_show_the_same_numbers(any_run: Any, tmp_path: Path) -> None:
     gathered = gather(any_run.run, any_run.findings)
     compared = _same_in_page_and_workbook(gathered, tmp_path)
     assert compared >= 5 * sum(case.excluded is None for case in any_run.findings.cases)

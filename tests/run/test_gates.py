@@ -46,7 +46,7 @@ def test_an_undecidable_gate_of_three_levels_is_refused(tmp_path: Path, replicat
         assert not (tmp_path / "runs").exists()
 
 
-def test_without_fail_if_it_is_only_told(tmp_path: Path):
+def test_without_fail_if_it_is_only_reported(tmp_path: Path):
     planned = api.plan(write_study(tmp_path, None, 2), api.Choices())
     assert all(entry["state"] == "undecidable" and not entry["gated"] for entry in planned["comparisons"])
 

@@ -41,7 +41,7 @@ def told() -> list[Event]:
     return events
 
 
-def test_what_is_put_back_and_what_cannot_be_is_told(killed: Path, tmp_path: Path) -> None:
+def test_what_is_put_back_and_what_cannot_be_is_reported(killed: Path, tmp_path: Path) -> None:
     done, left = sorted(told(), key=lambda event: not event.data["undone"])
     assert (done.kind, left.kind) == ("leftover", "leftover")
     assert str(tmp_path / "stray") in str(done.data["text"]) and not (tmp_path / "stray").exists()
@@ -50,7 +50,7 @@ def test_what_is_put_back_and_what_cannot_be_is_told(killed: Path, tmp_path: Pat
     assert str(killed / "journal.jsonl") in sentence
 
 
-def test_what_could_not_be_undone_is_told_each_time_until_it_can(killed: Path, tmp_path: Path) -> None:
+def test_what_could_not_be_undone_is_reported_each_time_until_it_can(killed: Path, tmp_path: Path) -> None:
     told()
     assert [event.data["undone"] for event in told()] == [False]
     (tmp_path / "blocked").rmdir()
@@ -58,12 +58,12 @@ def test_what_could_not_be_undone_is_told_each_time_until_it_can(killed: Path, t
     assert not killed.exists()
 
 
-def test_where_nothing_is_left_nothing_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_nothing_is_left_nothing_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SVLOAD_STATE", str(tmp_path))
     assert told() == []
 
 
-def test_nobody_else_puts_back_and_keeps_it_to_himself() -> None:
+def test_only_these_modules_restore_leftovers() -> None:
     call = re.compile(rf"\b{finish_leftovers.__name__}\(")
     callers = {
         str(path.relative_to(SOURCE)) for path in SOURCE.rglob("*.py") if call.search(path.read_text("utf-8"))

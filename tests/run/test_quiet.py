@@ -74,7 +74,7 @@ def verdict(*checks: str, instrument: str = "REFUSED") -> dict[str, Any]:
     }
 
 
-def test_five_refusals_in_a_row_are_told_with_what_to_do() -> None:
+def test_five_refusals_in_a_row_are_reported_with_what_to_do() -> None:
     refused = [
         verdict("manipulation"),
         verdict("physics"),
@@ -99,6 +99,6 @@ def test_fewer_are_not(verdicts: list[dict[str, Any]]) -> None:
     assert advice(verdicts) == ""
 
 
-def test_what_a_quiet_machine_does_not_mend_is_not_said_to_wait_for_it() -> None:
+def test_a_quiet_machine_is_not_suggested_where_it_would_not_help() -> None:
     assert "--wait-quiet" not in advice([verdict("manipulation")] * IN_A_ROW)
     assert "Mend manipulation." in advice([verdict("manipulation")] * IN_A_ROW)

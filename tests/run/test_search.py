@@ -77,7 +77,7 @@ def test_a_criterion_is_read_as_people_write_it(study: Callable[..., str]) -> No
     assert (search.over, search.least, search.most, search.start) == ("users", 1, 400, 8)
 
 
-def test_the_study_s_thresholds_are_the_criteria_where_none_is_typed(study: Callable[..., str]) -> None:
+def test_the_studys_thresholds_are_the_criteria_if_none_is_given(study: Callable[..., str]) -> None:
     path = study(thresholds='thresholds: ["people.response.p90 <= 150 ms", "success_rate >= 99 %"]')
     lock = lock_of(path)
     assert lock.search.that == ("people.response.p90 <= 150 ms", "success_rate >= 99 %")
@@ -184,7 +184,7 @@ def test_unsearchable_is_one_sentence(study: Callable[..., str], asked: dict[str
     assert words in refused(study(), **asked)
 
 
-def test_a_study_without_an_open_factor_is_told_how_to_have_one(study: Callable[..., str]) -> None:
+def test_the_error_for_a_study_without_an_open_factor_says_how_to_add_one(study: Callable[..., str]) -> None:
     assert "--over users --from 1 --to 4000" in refused(study("[1, 2]"), that=CRITERION)
 
 
@@ -232,7 +232,7 @@ def test_every_trial_is_planned_once_and_in_order(study: Callable[..., str]) -> 
     assert all(batch.because for batch in batches)
 
 
-def test_what_was_found_is_told_with_every_load_and_trial(study: Callable[..., str]) -> None:
+def test_what_was_found_is_reported_with_every_load_and_trial(study: Callable[..., str]) -> None:
     lock = lock_of(study(), that=CRITERION, at_least=50)
     _, results = played(lock, 100)
     shown = capacity_of(lock, list(reversed(results)))
@@ -342,7 +342,7 @@ def test_a_search_ends_where_its_server_is_gone(study: Callable[..., str], back:
     assert shown.low <= 100 <= shown.high
 
 
-def test_the_knee_is_told_with_its_steps(study: Callable[..., str]) -> None:
+def test_the_knee_is_reported_with_its_steps(study: Callable[..., str]) -> None:
     lock = lock_of(study(), until="gain < 10 %")
 
     def flat_above_40(trial: Any, users: int) -> TrialResult:

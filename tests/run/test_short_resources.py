@@ -29,7 +29,7 @@ TOLD: dict[str, tuple[Exception, str]] = {
 
 
 @pytest.mark.parametrize(("why", "text"), TOLD.values(), ids=TOLD)
-def test_what_a_process_tells_of_a_failure_names_the_file(why: Exception, text: str) -> None:
+def test_a_processs_report_of_a_failure_names_the_file(why: Exception, text: str) -> None:
     line = json.loads(json.dumps(error_line(why, "the.tables")))
     assert error_of("load.0", line["error"]).problems[0].sentence == text
 

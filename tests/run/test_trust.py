@@ -201,7 +201,7 @@ def refused_run(folder: Path, tmp_path: Path) -> SvloadError:
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_an_edited_study_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: bool) -> None:
+def test_an_edited_study_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: bool) -> None:
     monkeypatch.setenv("SVLOAD_STATE", str(tmp_path / "state"))
     file = tmp_path / "study.yaml"
     file.write_text(json.dumps(study({"run": "touch acted"})))
@@ -217,7 +217,7 @@ def test_an_edited_study_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert not (tmp_path / "acted").exists()
 
 
-def test_refusals_before_a_run_are_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refusals_before_a_run_are_reported_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SVLOAD_STATE", str(tmp_path / "state"))
     found = study({"run": "touch acted"})
     found["lab"]["away"] = {"at": "http://192.0.2.9/"}

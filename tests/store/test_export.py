@@ -85,7 +85,7 @@ def test_a_quote_in_a_folder_s_name_is_a_quote(run: SyntheticRun, tmp_path: Path
     assert file.read_text(encoding="utf-8").startswith("trial,")
 
 
-def test_a_place_that_cannot_be_written_is_said(run: SyntheticRun, tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_written_is_reported(run: SyntheticRun, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(SvloadError, match=r"file cannot be written.*\[usage\]"):
         api.export_tables(str(run.path), "csv", tmp_path / "file")

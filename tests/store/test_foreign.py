@@ -174,7 +174,7 @@ def test_stamps_of_the_ends_are_seen(tmp_path: Path, think: int) -> None:
     assert not any("timestamp.start=false" in note for note in begins.notes)
 
 
-def test_few_columns_suffice_and_what_is_missing_is_said(tmp_path: Path) -> None:
+def test_few_columns_suffice_and_what_is_missing_is_reported(tmp_path: Path) -> None:
     read = made(files.write_jtl(tmp_path / "a.jtl", LOAD, names=("timeStamp", "elapsed", "success")))
     assert read.users == {} and read.window_ns[0] == 3_000_000_000
     assert any("how many threads" in note for note in read.notes)
@@ -188,7 +188,7 @@ def test_few_columns_suffice_and_what_is_missing_is_said(tmp_path: Path) -> None
     assert group.failed == sum(not one.ok for one in LOAD) and group.errors == {"other": group.failed}
 
 
-def test_whole_seconds_of_k6_are_said(tmp_path: Path) -> None:
+def test_whole_seconds_of_k6_are_reported(tmp_path: Path) -> None:
     read = made(files.write_k6_csv(tmp_path / "a.csv", LOAD, per_second=1))
     assert read.clock_ns == 10**9 == read.interval_ns
     assert any("whole seconds" in note for note in read.notes)
@@ -265,7 +265,7 @@ def test_a_window_that_would_lose_most_requests_is_the_whole_file(tmp_path: Path
     )
 
 
-def test_the_share_that_is_kept_is_said(tmp_path: Path) -> None:
+def test_the_share_that_is_kept_is_reported(tmp_path: Path) -> None:
     path = files.write_jtl(tmp_path / "a.jtl", LOAD)
     read = made(path)
     low, high = (edge // 1_000_000 for edge in read.window_ns)

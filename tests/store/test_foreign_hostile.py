@@ -134,7 +134,7 @@ def test_nothing_is_left_of_an_import_that_fails(tmp_path: Path) -> None:
         ("Etiket,# Örnek,Ortalama,Ortalama,Ortalama\na,1,2,3,4\n", 1, "two columns have one name"),
     ],
 )
-def test_a_table_that_is_none_is_refused(content: str, line: int, text: str, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_table_is_refused(content: str, line: int, text: str, tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text(content)
     with pytest.raises(SvloadError) as caught:

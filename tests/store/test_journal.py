@@ -17,7 +17,7 @@ def test_what_was_written_is_read_at_once(tmp_path: Path) -> None:
     assert read_events(journal.path).dropped == ()
 
 
-def test_a_line_torn_anywhere_is_dropped_and_said_and_the_next_one_is_whole(tmp_path: Path) -> None:
+def test_a_line_torn_anywhere_is_dropped_and_reported_and_the_next_one_is_whole(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     with Journal(path) as journal:
         journal.write(Event("notice", {"text": "first"}))

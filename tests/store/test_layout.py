@@ -62,7 +62,7 @@ def test_latest_moves_and_is_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["latest", "nothing", "../nothing"])
-def test_no_run_is_said(tmp_path: Path, text: str) -> None:
+def test_no_run_is_reported(tmp_path: Path, text: str) -> None:
     with pytest.raises(SvloadError) as why:
         find_run(text, tmp_path)
     assert why.value.problems[0].code == "run-not-found"

@@ -106,7 +106,7 @@ def test_only_the_asked_column_is_read(tmp_path: Path, monkeypatch: pytest.Monke
         lazy["nothing"]
 
 
-def test_a_damaged_file_is_said(tmp_path: Path) -> None:
+def test_a_damaged_file_is_reported(tmp_path: Path) -> None:
     (tmp_path / "rows.parquet").write_bytes(b"PAR1 no")
     with pytest.raises(SvloadError) as why:
         LazyTable(tmp_path / "rows.parquet", TABLES["rows"])["row"]

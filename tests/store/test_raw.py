@@ -44,7 +44,7 @@ def test_every_truncation_is_noticed(tmp_path: Path) -> None:
         assert why.value.problems[0].code == "run-damaged"
 
 
-def test_a_newer_format_is_said(tmp_path: Path) -> None:
+def test_a_newer_format_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "t"
     write_tables(path, {})
     path.write_bytes(path.read_bytes().replace(b'"format":1', b'"format":9'))

@@ -62,7 +62,7 @@ def test_a_damaged_seal_is_found(sealed: Path, text: str) -> None:
     assert verify_trial(sealed)
 
 
-def test_no_seal_is_said_and_two_are_refused(sealed: Path) -> None:
+def test_no_seal_is_reported_and_two_are_refused(sealed: Path) -> None:
     with pytest.raises(FileExistsError):
         seal(sealed)
     (sealed / "seal.json").unlink()

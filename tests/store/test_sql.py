@@ -69,7 +69,9 @@ def test_an_empty_run_has_the_same_tables(tmp_path: Path) -> None:
         "not sql",
     ],
 )
-def test_nothing_else_is_reached_and_mistakes_are_said(run: SyntheticRun, tmp_path: Path, sql: str) -> None:
+def test_nothing_else_is_reached_and_mistakes_are_reported(
+    run: SyntheticRun, tmp_path: Path, sql: str
+) -> None:
     out = tmp_path / "out"
     with pytest.raises(SvloadError) as why:
         query(run, sql.format(out=out))

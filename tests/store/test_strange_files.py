@@ -35,7 +35,7 @@ def refusal(lock: Path) -> str:
     ],
     ids=["deep list", "deep source", "infinite", "digits", "long", "list", "empty", "long key"],
 )
-def test_a_lock_that_is_none(text: str, tmp_path: Path) -> None:
+def test_an_invalid_lock(text: str, tmp_path: Path) -> None:
     (tmp_path / "lock.json").write_text(text)
     refusal(tmp_path / "lock.json")
 

@@ -162,7 +162,7 @@ def test_the_inputs_are_held_by_the_seals(run: RunDir) -> None:
     assert "missing" in str(problem)
 
 
-def test_findings_that_were_edited_are_made_anew_and_said(run: RunDir) -> None:
+def test_edited_findings_are_regenerated_and_reported(run: RunDir) -> None:
     api.analyse(run)
     assert api.verify(str(run.path))["made_again"] == []
     rewrite(run.findings_path, '"instrument": "VALID"', '"instrument": "REFUSED"')

@@ -138,7 +138,7 @@ def test_it_is_whole(run: RunDir, findings: Findings) -> None:
     assert findings.sealed_trials == 108
 
 
-def test_the_law_and_the_limits_are_told(findings: Findings) -> None:
+def test_the_law_and_the_limits_are_reported(findings: Findings) -> None:
     text = [one.sentence for one in findings.findings if one.kind == "law"]
     factorial = [one for one in text if one.startswith("scenario factorial")]
     assert len(factorial) == 3

@@ -71,7 +71,7 @@ def claim(pair: tuple[str, str], **more: Any) -> Claim:
     return Claim(**plain | more)
 
 
-def test_the_confounded_copy_tells_why_nothing_is_claimed(tables: ModuleType) -> None:
+def test_the_confounded_copy_explains_why_nothing_is_claimed(tables: ModuleType) -> None:
     why = "its levels change web.cpus and feeders at once"
     [made] = tables.tables(run("factorial-confounded", [], claims=[claim(("A", "B"), why_open=why)]), none)
     assert made.rows == (("limit", "0.9 (0.8 to 1.01)", "open", why),)
@@ -86,7 +86,7 @@ def test_first_and_last_byte_of_cells_with_rows_and_without(tables: ModuleType) 
     assert made["S-1.0-0"] == ("–",) * 6
 
 
-def test_nothing_measured_is_told_as_nothing(tables: ModuleType) -> None:
+def test_nothing_measured_is_reported_as_nothing(tables: ModuleType) -> None:
     made = {table.title: table for table in tables.tables(run("factorial", []), none)}
     assert len(made["Cell by cell"].rows) == 18
     assert {row[1] for row in made["Cell by cell"].rows} == {"–"}

@@ -79,7 +79,7 @@ def test_a_negative_number_gets_a_prompt_and_no_error(ask: Ask, text: str) -> No
 
 
 @pytest.mark.parametrize("text", ["10001", "9" * 10_000, "1" + "0" * 30])
-def test_what_is_too_large_is_told(ask: Ask, text: str) -> None:
+def test_what_is_too_large_is_reported(ask: Ask, text: str) -> None:
     status, body = ask(f"/factorial/{text}")
     assert status == 400
     assert "the largest number is 10000" in body

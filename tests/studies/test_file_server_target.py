@@ -189,7 +189,7 @@ MALFORMED = ["auth:a:b", "get:a:b:c", "new:a' OR 1=1 --:b", "new:é:b", "GET:a:b
 
 
 @pytest.mark.parametrize("line", [*TOO_SHORT, *MALFORMED])
-def test_what_is_no_request_is_told(servers: Servers, line: str) -> None:
+def test_what_is_no_request_is_reported(servers: Servers, line: str) -> None:
     assert servers.ask(line) == b"error: say new:user:password or get:user:password\n"
 
 

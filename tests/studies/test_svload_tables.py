@@ -97,7 +97,7 @@ def test_time_is_not_ranked_where_success_differs(beside: ModuleType) -> None:
     assert row(table, "TC0")["direction"] == "not measured"
 
 
-def test_what_blocks_do_not_tell_apart_has_no_direction(beside: ModuleType) -> None:
+def test_a_difference_that_blocks_cannot_distinguish_has_no_direction(beside: ModuleType) -> None:
     """Noise that both sides of a block share cancels; noise of their own does not."""
     shared = Maker().add("TC7", "default", 1.0, spread=20).add("TC7", "final", 0.95, spread=20)
     assert row(beside.times(beside.sides([shared.findings()])), "TC7")["direction"] == "agrees"
@@ -206,7 +206,7 @@ def with_evidence(made: Maker, *evidence: CaseEvidence) -> Findings:
     return evolve(found, cases=cases)
 
 
-def test_what_gives_way_first_is_told_for_both_sides_and_apart_from_cpu(beside: ModuleType) -> None:
+def test_what_gives_way_first_is_reported_for_both_sides_and_apart_from_cpu(beside: ModuleType) -> None:
     """A core that is full first hides no queue."""
     made = Maker().add("TC1", "default", 0.3).add("TC1", "final", 0.3)
     before = CaseEvidence(limits=(WORKER, CORE), refusals=(OVERFLOWS,))
@@ -282,7 +282,7 @@ def mistakes(beside: ModuleType) -> list[str]:
 
 
 @pytest.mark.parametrize("pack", PACKS, ids=lambda pack: pack.name)
-def test_a_committed_campaign_tells_all_of_it(
+def test_a_committed_campaign_contains_all_of_it(
     beside: ModuleType, mistakes: list[str], pack: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert beside.main([str(pack)]) == 0
@@ -303,7 +303,7 @@ def test_a_committed_campaign_tells_all_of_it(
 
 @pytest.mark.long
 @pytest.mark.parametrize("pack", PACKS, ids=lambda pack: pack.name)
-def test_the_report_of_a_committed_pack_tells_the_papers_mistakes_by_name(
+def test_the_report_of_a_committed_pack_names_the_papers_mistakes(
     mistakes: list[str], pack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its own tables are in the pack: nobody has to make them first."""

@@ -190,7 +190,7 @@ def test_the_spread_is_of_trials_that_were_not_refused() -> None:
     assert [(row["trial"], row["iqr_s"], row["beyond"]) for row in found] == [("a", 2.0, 0.2)]
 
 
-def test_operations_are_told_by_second() -> None:
+def test_operations_are_reported_by_second() -> None:
     """In 10 s of one trial: a put and two reads of 200 KiB that were ok, one that failed, one before the window."""
     row = "t", "middle", "users"
     samples = [
@@ -226,7 +226,7 @@ def test_consistency_knows_a_look_by_its_place() -> None:
     assert names == 3 * ["first", "second", "listed"]
 
 
-def test_stale_lost_and_missed_are_told_apart() -> None:
+def test_stale_lost_and_missed_are_distinguished() -> None:
     def one(group: str, seq: int, step: int, at_s: float, **words: Any) -> tuple[Any, ...]:
         result = {"error": 0, "error_name": "", "status": 200, "body_bytes": 20_000} | words
         begun_ns = int(at_s * S_NS)

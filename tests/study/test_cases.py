@@ -98,7 +98,7 @@ def test_expect_is_no_field(load: Callable[..., Lock]) -> None:
     assert all("expect" not in level.fields for level in way.levels)
 
 
-def test_the_first_reason_that_matches_is_told() -> None:
+def test_the_first_reason_that_matches_is_reported() -> None:
     factor, _ = read_factor("f", ["x", "y"])
     assert factor is not None
     rules = [{"when": {"f": "x"}, "because": "one"}, {"when": {"f": ["x", "y"]}, "because": "two"}]
@@ -281,7 +281,7 @@ def test_a_setting_that_a_level_lacks_is_left_out(tmp_path: Path) -> None:
     assert [resolve(lock, case).sysctl for case in lock.cases] == [{}, {"fs.file-max": "9000"}]
 
 
-def test_a_set_is_a_file_and_the_lock_holds_what_it_said(tmp_path: Path) -> None:
+def test_a_set_is_a_file_and_the_lock_contains_it(tmp_path: Path) -> None:
     (tmp_path / "final.yaml").write_text("lab: {cache: {nofile: 77}}\n")
     lock = load_sets(tmp_path, sets={"stock": {}, "final": "final.yaml"})
     digest = study_digest(tmp_path)
@@ -329,7 +329,7 @@ def test_a_factor_costs_its_dearest_parameter(tmp_path: Path, changes: dict[str,
         ({"sysctl": {"net.core.somaxconn": ["1"]}}, "sysctl"),
     ],
 )
-def test_unknown_names_are_told_before_the_start(
+def test_unknown_names_are_reported_before_the_start(
     tmp_path: Path, changes: dict[str, Any], expected: str
 ) -> None:
     assert any(expected in text for text in mistakes_of_sets(tmp_path, **changes)), mistakes_of_sets(
@@ -337,7 +337,7 @@ def test_unknown_names_are_told_before_the_start(
     )
 
 
-def test_a_mistake_in_a_sets_file_is_told_at_its_line(tmp_path: Path) -> None:
+def test_a_mistake_in_a_sets_file_is_reported_at_its_line(tmp_path: Path) -> None:
     (tmp_path / "final.yaml").write_text("lab:\n  cache: {nofile: 1}\n  cash: {nofile: 2}\n")
     [text] = mistakes_of_sets(tmp_path, sets={"stock": {}, "final": "final.yaml"})
     assert "final.yaml:3" in text

@@ -125,7 +125,7 @@ def test_executors(study: Made, written: str, executor: object) -> None:
         ("put: http://web/, body: 'id=${thing.colour}'", "colour"),
     ],
 )
-def test_slips_in_executors_and_bodies(study: Made, written: str, found: str) -> None:
+def test_mistakes_in_executors_and_bodies(study: Made, written: str, found: str) -> None:
     with pytest.raises(SvloadError) as wrong:
         study(f"{{{written}, request: page}}") if "executor" in written else study(request=f"{{{written}}}")
     assert found in str(wrong.value)
@@ -343,12 +343,14 @@ def test_a_parquet_file_with_a_dictionary_is_read_as_it_is(tmp_path: Path) -> No
         ({"feeders": "{token: {range: [1, 9]}, number: {range: [1, 9]}}"}, ["variable of that name"]),
     ],
 )  # fmt: skip
-def test_slips_are_told(mistold: Callable[..., list[str]], parts: dict[str, str], words: list[str]) -> None:
+def test_mistakes_are_reported(
+    mistold: Callable[..., list[str]], parts: dict[str, str], words: list[str]
+) -> None:
     problems = mistold(**parts)
     assert any(all(word in problem for word in words) for problem in problems), problems
 
 
-def test_an_unclear_table_is_told(mistold: Callable[..., list[str]], folder: Path) -> None:
+def test_an_unclear_table_is_reported(mistold: Callable[..., list[str]], folder: Path) -> None:
     for text in ("value\n", "", "value,value\n1,2\n", "value,\n1,2\n"):
         (folder / "rows.csv").write_text(text)
         assert any("expected a table" in problem for problem in mistold(feeders="{number: {csv: rows.csv}}"))

@@ -79,7 +79,7 @@ def test_each_target_is_a_fault_of_its_own_and_what_takes_it_back_is_an_act(tmp_
     ]  # fmt: skip
 
 
-def test_a_level_says_when_and_whom_and_when_limits_the_fault_to_its_case(tmp_path: Path) -> None:
+def test_a_level_sets_time_and_target_and_when_limits_the_fault_to_its_case(tmp_path: Path) -> None:
     factors = {
         "servers": [1, 2],
         "late": {"no": {"at": "2s", "who": "front"}, "yes": {"at": "9s", "who": "web[1]"}},
@@ -134,7 +134,7 @@ WRONG: dict[str, tuple[list[dict[str, Any]], str]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_could_not_be_done_is_told_by_the_plan(tmp_path: Path, name: str) -> None:
+def test_what_could_not_be_done_is_reported_by_the_plan(tmp_path: Path, name: str) -> None:
     faults, words = WRONG[name]
     result = refused(study(tmp_path, *faults))
     assert any(words in one for one in result), result
@@ -203,7 +203,7 @@ def test_a_level_may_say_whose_and_a_variant_of_the_study_may_leave_it_out(tmp_p
         ("{demo: {measure: {duration: 1s}}}", "expected a text"),
     ],
 )
-def test_what_cannot_be_sampled_is_told_with_its_line(tmp_path: Path, whose: str, result: str) -> None:
+def test_what_cannot_be_sampled_is_reported_with_its_line(tmp_path: Path, whose: str, result: str) -> None:
     with pytest.raises(SvloadError) as why:
         profiles(tmp_path, whose)
     (problem,) = why.value.problems

@@ -56,12 +56,12 @@ def test_the_mark_that_a_spreadsheet_puts_first_belongs_to_no_name(load: Load, f
         ("case,a,a\nX,1,1\nY,2,2\n", "n.csv:1: the table: expected the columns"),
     ],
 )
-def test_a_row_of_another_length_is_told_with_its_line(load: Load, folder: Path, table: str, words: str):
+def test_a_row_of_another_length_is_reported_with_its_line(load: Load, folder: Path, table: str, words: str):
     (folder / "n.csv").write_text(table)
     assert words in told(load, CASES)
 
 
-def test_a_file_that_is_no_text_is_told_with_its_line(load: Load, folder: Path):
+def test_a_file_that_is_no_text_is_reported_with_its_line(load: Load, folder: Path):
     (folder / "study.yaml").write_bytes(b"name: x\nquestion: f\xfcr\n")
     from svload.study import load_study
 

@@ -212,7 +212,7 @@ def planned(folder: Path, text: str, files: dict[str, bytes] | None = None) -> d
 
 
 @pytest.mark.timing
-def test_each_is_told_soon(tmp_path: Path) -> None:
+def test_each_is_reported_soon(tmp_path: Path) -> None:
     for hostile in (*INTERNAL, *LARGE, *LATER):
         begun = time.monotonic()
         with pytest.raises(SvloadError):
@@ -221,7 +221,7 @@ def test_each_is_told_soon(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("hostile", [*INTERNAL, *LARGE, *LATER], ids=lambda one: one.name)
-def test_it_is_told_with_its_line(hostile: Hostile, tmp_path: Path) -> None:
+def test_it_is_reported_with_its_line(hostile: Hostile, tmp_path: Path) -> None:
     with pytest.raises(SvloadError) as found:
         planned(tmp_path, hostile.text, hostile.files)
     assert found.value.exit_code == ExitCode.USAGE

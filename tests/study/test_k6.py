@@ -135,7 +135,7 @@ def test_a_profile_may_hold_them(load: Callable[..., Lock]) -> None:
         ("\n- http_req_duration: p(95)<${users.slow}", "${users.slow}"),
     ],
 )  # fmt: skip
-def test_what_means_nothing_is_told_with_its_line(folder: Path, written: str, says: str) -> None:
+def test_what_means_nothing_is_reported_with_its_line(folder: Path, written: str, says: str) -> None:
     (problem,) = problems_of(folder, STUDY % written)
     assert line_of(problem) == 8
     assert says in str(problem)
@@ -213,7 +213,7 @@ def test_what_monitors_read_may_be_asked_for(load: Load, that: str) -> None:
         ("users.fds < 10", "“fds” is not a metric of traffic"),
     ],
 )
-def test_what_is_none_is_refused_at_its_line(load: Load, that: str, expected: str) -> None:
+def test_an_invalid_value_is_refused_at_its_line(load: Load, that: str, expected: str) -> None:
     for line, how in ((6, {"threshold": that}), (7, {"abort": that})):
         with pytest.raises(SvloadError) as refused:
             loaded(load, **how)

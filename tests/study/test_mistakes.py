@@ -75,7 +75,7 @@ def planted(*slips: Slip) -> str:
 
 
 @pytest.mark.parametrize("slip", SLIPS, ids=lambda slip: slip.new.strip())
-def test_one_slip_gives_one_message_with_its_line_and_the_nearest_word(folder: Path, slip: Slip) -> None:
+def test_one_mistake_gives_one_message_with_its_line_and_the_nearest_word(folder: Path, slip: Slip) -> None:
     (problem,) = problems_of(folder, planted(slip))
     assert problem.code == slip.code
     assert line_of(problem) == slip.line()
@@ -83,7 +83,7 @@ def test_one_slip_gives_one_message_with_its_line_and_the_nearest_word(folder: P
         assert words in str(problem)
 
 
-def test_all_slips_at_once(folder: Path) -> None:
+def test_all_mistakes_at_once(folder: Path) -> None:
     assert len(problems_of(folder, planted(*SLIPS))) == len(SLIPS)
 
 
@@ -152,7 +152,7 @@ def test_a_request_that_only_names_one_is_no_request(folder: Path, named: str) -
         "{one: {two: ['${way.other}']}}",
     ],
 )
-def test_a_list_or_mapping_that_leads_back_to_itself_is_told(folder: Path, field: str) -> None:
+def test_a_list_or_mapping_that_leads_back_to_itself_is_reported(folder: Path, field: str) -> None:
     level = f"direct: {{deep: {field}, other: '${{way.deep}}', host"
     text = SMALL.replace("direct: {host", level).replace("timeout: 5s", "timeout: '${way.deep}'")
     assert level in text
@@ -179,7 +179,7 @@ def test_a_list_or_mapping_that_leads_back_to_itself_is_told(folder: Path, field
         ('"${users}"', '"${way.${users}}"', "No “}” ends it"),
     ],
 )  # fmt: skip
-def test_a_wrong_section_or_open_reference_is_told(folder: Path, old: str, new: str, says: str) -> None:
+def test_a_wrong_section_or_open_reference_is_reported(folder: Path, old: str, new: str, says: str) -> None:
     assert old in SMALL
     found = problems_of(folder, SMALL.replace(old, new, 1) if old else SMALL + new)
     assert any(says in str(one) for one in found), found
@@ -191,7 +191,7 @@ def test_the_signs_of_a_reference_can_stand_for_themselves(folder: Path) -> None
     assert load_study(folder).name == "small"
 
 
-def test_a_bad_value_of_a_level_is_told_at_the_level(folder: Path) -> None:
+def test_a_bad_value_of_a_level_is_reported_at_the_level(folder: Path) -> None:
     text = SMALL.replace("users: [1, 8]", "users:\n    few: {n: 1}\n    many: {n: -8}").replace(
         "${users}", "${users.n}"
     )
@@ -207,13 +207,13 @@ def test_a_profile_that_does_not_exist(folder: Path) -> None:
     assert "“tiny”" in str(problem)
 
 
-def test_a_mistake_in_another_profile_is_told_too(folder: Path) -> None:
+def test_a_mistake_in_another_profile_is_reported_too(folder: Path) -> None:
     text = SMALL + "  broken:\n    measure: {duration: soon}\n"
     (problem,) = problems_of(folder, text, profile="tiny")
     assert line_of(problem) == text.count("\n")
 
 
-def test_an_override_is_told_by_its_own_name(folder: Path) -> None:
+def test_an_override_is_reported_by_its_own_name(folder: Path) -> None:
     (problem,) = problems_of(folder, SMALL, overrides={"measure.duration": "soon"})
     assert problem.place == "override measure.duration"
 

@@ -371,7 +371,7 @@ def test_a_link_is_called_by_its_own_name(here: Path) -> None:
     )
 
 
-def test_a_programme_may_lie_in_the_studys_folder(here: Path) -> None:
+def test_a_program_may_lie_in_the_studys_folder(here: Path) -> None:
     (here / "s1").mkdir()
     (here / "s1" / "own").write_text("")
     assert moved("./own", here, here / "s1") == "./own"
@@ -380,6 +380,6 @@ def test_a_programme_may_lie_in_the_studys_folder(here: Path) -> None:
 @pytest.mark.parametrize(
     ("typed", "words"), [("./none", "neither here nor"), ("./server 'x", "split into words")]
 )
-def test_what_can_never_start_is_told(here: Path, typed: str, words: str) -> None:
+def test_what_can_never_start_is_reported(here: Path, typed: str, words: str) -> None:
     with pytest.raises(SvloadError, match=words):
         moved(typed, here, here / "s1")

@@ -226,7 +226,7 @@ def test_memcached_counts_the_keys_of_a_get(study: Made) -> None:
         ("{tcp: tcp://web, dialogue: [{read: 1}], headers: {A: b}}", "headers belongs to HTTP"),
     ],
 )
-def test_what_is_wrong_with_a_dialogue_is_told(study: Made, request_text: str, problem: str) -> None:
+def test_what_is_wrong_with_a_dialogue_is_reported(study: Made, request_text: str, problem: str) -> None:
     with pytest.raises(SvloadError, match=problem):
         study(request_text)
 

@@ -159,7 +159,7 @@ def test_scalars_are_those_of_yaml_1_2() -> None:
         ("? [a, b]\n: 1", "a key must be a word"),
     ],
 )
-def test_what_is_no_plain_data_is_told(text: str, says: str) -> None:
+def test_what_is_no_plain_data_is_reported(text: str, says: str) -> None:
     _, faults = read_tree(text, "f")
     assert len(faults) == 1
     assert says in str(faults[0])

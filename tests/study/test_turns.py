@@ -100,7 +100,7 @@ def test_the_sides_of_a_set_differ_in_the_compared_factor_alone(load: Callable[.
     assert "in turns" in batch.because
 
 
-def test_a_level_with_the_name_of_the_control_is_told(tmp_path: Path) -> None:
+def test_a_level_with_the_name_of_the_control_is_reported(tmp_path: Path) -> None:
     text = STUDY.replace("order: turns", "order: turns, control: true").replace("new", "old-again")
     found = " ".join(map(str, problems_of(tmp_path, text)))
     assert "the control is named old-again, and so is a level" in found
@@ -146,7 +146,7 @@ def problems(folder: Path, old: str, new: str) -> tuple[Problem, ...]:
         ("users, when: {users: 1}", "one level of users only"),
     ],
 )
-def test_a_by_that_can_be_none_is_told_at_its_line(folder: Path, by: str, says: str) -> None:
+def test_an_impossible_by_is_reported_at_its_line(folder: Path, by: str, says: str) -> None:
     (found,) = problems(folder, COMPARE, COMPARE.replace("}", f", by: {by}}}"))
     assert says in str(found)
     assert line_of(found) == SMALL[: SMALL.index(COMPARE)].count("\n") + 1
@@ -290,7 +290,7 @@ def test_what_is_chosen_and_what_is_no_gate_stays(load: Callable[..., Lock], old
         ("traffic:", "data: {things: {in: web, count: 1000, size: 5 MiB}}\ntraffic:", "2 sides declare 9.77 GiB of data"),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_is_told(load: Callable[..., Lock], old: str, new: str, why: str) -> None:
+def test_what_does_not_fit_is_reported(load: Callable[..., Lock], old: str, new: str, why: str) -> None:
     assert GATE.count(old) == 1
     lock = load(GATE.replace(old, new))
     assert leaves_order_open(lock)

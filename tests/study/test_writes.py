@@ -146,7 +146,7 @@ def test_a_case_knows_the_variable_and_no_value(load: Load) -> None:
         ({"lab": "{run: ./server, secrets: [tokn]}"}, "Did you mean “token”?"),
     ],
 )
-def test_what_is_wrong_with_one_is_told(load: Load, changes: dict[str, str], text: str) -> None:
+def test_what_is_wrong_with_one_is_reported(load: Load, changes: dict[str, str], text: str) -> None:
     with pytest.raises(SvloadError) as why:
         load(study(**changes))
     assert text in str(why.value)

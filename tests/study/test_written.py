@@ -92,7 +92,7 @@ def test_the_share_says_so(tmp_path: Path) -> None:
         ({"setup": [STUDY["setup"][0] | {"renew": 0}]}, "renew takes a time"),
     ],
 )
-def test_what_makes_no_sense_is_told(tmp_path: Path, changes: dict[str, Any], reason: str) -> None:
+def test_what_makes_no_sense_is_reported(tmp_path: Path, changes: dict[str, Any], reason: str) -> None:
     assert reason in told(tmp_path, **changes)
 
 

@@ -17,7 +17,7 @@ ROWS = [
 ]
 
 
-def test_what_disturbs_a_machine_is_told_under_its_name_and_its_servers_under_theirs() -> None:
+def test_disturbances_are_reported_per_machine_and_servers_by_name() -> None:
     assert rows_of(as_fleet(readings(*ROWS), "h1")) == [
         (0, "", "fleet", "h1/cpu0", "steal_seconds_total", 0.5),
         (1, "", "fleet", "h1/cpu1", "busy_seconds_total", 3.0),

@@ -53,7 +53,7 @@ def test_the_window_begins_with_its_first_nanosecond_and_ends_before_its_last() 
     assert fold(lines(), {7}, 10 * SECOND + 2, 13 * SECOND).samples == 2
 
 
-def test_a_strangers_process_is_none_of_the_services_even_with_the_number_of_one_that_ended() -> None:
+def test_another_process_with_the_pid_of_an_ended_one_does_not_belong_to_the_service() -> None:
     assert fold(lines(), {30}, 0, 20 * SECOND).stacks == {"stranger;main": 1}
     again = [
         "stranger 30/30 12.400000000: PERF_RECORD_FORK(20:20):(30:30)",

@@ -224,7 +224,7 @@ def test_a_group_of_version_1(tmp_path: Path) -> None:
     }
 
 
-def test_a_group_that_is_gone_tells_nothing(tmp_path: Path) -> None:
+def test_a_removed_group_gives_no_readings(tmp_path: Path) -> None:
     assert dict(read_group({"unified": str(tmp_path / "gone")})) == {}
     assert dict(read_group({})) == {}
 
@@ -308,6 +308,6 @@ def test_a_queueing_discipline_that_drops_is_seen(needs: Any, places: ExitStack)
     assert backlog > 0
 
 
-def test_what_does_not_queue_is_not_told() -> None:
+def test_what_does_not_queue_is_not_reported() -> None:
     assert all(one.kind != "noqueue" for one in qdiscs())
     assert {one.metric for one in QdiscMonitor("", {}).sample()} <= set(QdiscMonitor.metrics)

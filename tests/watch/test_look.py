@@ -53,7 +53,7 @@ def test_a_stranger_is_named_and_our_own_child_is_not(burners: tuple[int, int]) 
     assert set(seen.stolen) == {f"cpu{core}" for core in range(seen.cores)}
 
 
-def test_time_passes_as_it_is_told_to() -> None:
+def test_time_passes_as_specified() -> None:
     """What ends the wait early (Ctrl-C) ends the look."""
     asked: list[float] = []
     look_round(30.0, asked.append)

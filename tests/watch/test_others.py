@@ -108,14 +108,14 @@ def test_who_it_is_stands_beside_what_it_used(tmp_path: Path, monitor: OthersMon
         ([], ""),
     ],
 )
-def test_a_command_tells_no_secret(tmp_path: Path, words: list[str], told: str) -> None:
+def test_a_command_shows_no_secret(tmp_path: Path, words: list[str], told: str) -> None:
     machine(tmp_path, (11, "x", 1, 0, words))
     assert command_of(11, str(tmp_path)) == told
     assert command_of(12, str(tmp_path)) == ""
     assert user_of(12, str(tmp_path)) == "?"
 
 
-def test_a_table_is_read_anew_when_asked() -> None:
+def test_a_table_is_read_again_when_asked() -> None:
     table = proc.ProcessTable(every_s=1000.0)
     first = table.all()
     assert table.all() is first
@@ -137,7 +137,7 @@ def tree(root: Path, *processes: tuple[int, int]) -> None:
     machine(root, *((pid, "x", parent, 0, []) for pid, parent in processes))
 
 
-def test_who_belongs_to_whom_is_found_anew_when_it_changes(tmp_path: Path) -> None:
+def test_process_ownership_is_read_again_when_it_changes(tmp_path: Path) -> None:
     """Who was started, who was adopted, who ended; and nothing is worked out while nobody moved."""
     tree(tmp_path, (1, 0), (7, 1), (8, 7), (9, 1))
     table = proc.ProcessTable(str(tmp_path), every_s=1000.0)
@@ -155,7 +155,9 @@ def test_who_belongs_to_whom_is_found_anew_when_it_changes(tmp_path: Path) -> No
     table.close()
 
 
-def test_one_process_is_told_as_it_is_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_process_is_reported_in_its_current_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Shared within one pass, read anew after it, and gone when it is gone."""
     clock = {"s": 100.0}
     monkeypatch.setattr(proc.time, "monotonic", lambda: clock["s"])

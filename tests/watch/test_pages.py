@@ -82,7 +82,7 @@ def test_the_page_is_asked_at_its_url() -> None:
 
 
 @pytest.mark.parametrize("body", [b"<html></html>", b"", b"# TYPE x gauge\n"])
-def test_another_page_is_none(body: bytes) -> None:
+def test_another_page_is_rejected(body: bytes) -> None:
     with pytest.raises(OSError, match="not a page in Prometheus"):
         prometheus.parse_page(body.decode())
 

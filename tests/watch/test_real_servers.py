@@ -70,7 +70,7 @@ PROGRAMS = {"redis": ("redis-server",), "varnish": ("varnishd", "varnishstat", "
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_monitor_tells_what_was_done(name: str, needs: Any, tmp_path: Path) -> None:
+def test_a_monitor_counts_the_work_done(name: str, needs: Any, tmp_path: Path) -> None:
     needs(*PROGRAMS.get(name, (name,)))
     case, port = CASES[name], free_port()
     facts = {"service": "it", "admin": {name: case.where(tmp_path, port)}}

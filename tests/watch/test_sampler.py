@@ -305,7 +305,7 @@ def test_a_wrong_command_is_answered_and_survived(tmp_path: Path, child: Child, 
 
 
 @pytest.mark.parametrize("how", ["stop", "end of input"])
-def test_it_ends_when_told_or_left(tmp_path: Path, child: Child, how: str) -> None:
+def test_it_ends_on_request_or_when_abandoned(tmp_path: Path, child: Child, how: str) -> None:
     Control(child, tmp_path).start({}, 1.0)
     assert child.process.stdin is not None
     if how == "stop":
@@ -324,7 +324,9 @@ def test_it_appends_to_an_earlier_series(tmp_path: Path, clock: dict[str, int], 
     assert [at for at, _ in readings(tmp_path / "out", "samples")] == [1_000_000_000, 2_000_000_000]
 
 
-def test_one_service_may_be_watched_anew_while_the_others_go_on(tmp_path: Path, fake: type[Fake]) -> None:
+def test_the_watch_on_one_service_can_restart_while_the_others_continue(
+    tmp_path: Path, fake: type[Fake]
+) -> None:
     """Its processes are others after a planned fault; what is counted beside it must not begin anew."""
     made = Sampler()
     made.prepare([{"service": "web"}, {"service": "db"}], 0.2, tmp_path / "series.jsonl")

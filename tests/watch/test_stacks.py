@@ -109,7 +109,7 @@ class _NoPrograms:
         return None
 
 
-def test_what_perf_may_not_do_is_told_with_its_remedy_and_what_else_it_says_as_it_is(tmp_path: Path) -> None:
+def test_a_permission_error_of_perf_has_a_remedy_and_its_other_errors_are_passed_on(tmp_path: Path) -> None:
     with served(tmp_path, "sleep", "600") as (agent, facts):
         sampler = StackSampler(agent, agent.dir, facts, before_s=0.0)
         denied = sampler._told("Error:\nAccess to performance monitoring: perf_event_paranoid setting is 4\n")
@@ -118,7 +118,7 @@ def test_what_perf_may_not_do_is_told_with_its_remedy_and_what_else_it_says_as_i
     assert "perf failed: invalid or unsupported event." in in_words(odd)
 
 
-def test_what_a_shell_says_of_its_children_is_their_cpu() -> None:
+def test_cpu_of_a_shells_children_is_counted() -> None:
     assert cpu_seconds("words\n0m0.000s 0m0.010s\n1m2.500s 0m0.250s\n") == pytest.approx(62.75)
     assert cpu_seconds("killed") is None
 

@@ -336,7 +336,9 @@ def test_a_helper_is_counted_no_more_and_named_once(tmp_path: Path, monkeypatch:
 # which cores: on a machine with many
 
 
-def test_what_runs_on_the_servers_core_is_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_runs_on_the_servers_core_is_distinguished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A server on core 3: one stranger there, one on core 9."""
     monitor = contained(tmp_path, monkeypatch)
 
