@@ -149,7 +149,7 @@ class FleetGenerators(Generators):
         )
 
     def children(self, count: int) -> list[str]:
-        """Return none: this machine has none of its own."""
+        """Return an empty list: this machine has no generators of its own."""
         self.ensure(count)
         return []
 

@@ -21,7 +21,7 @@ class KeptData:
     concurrently.
 
     A note is written after the store's answer: objects that were put but not noted before a kill are put
-    again, and none is left out.
+    again, so no object is left out.
     """
 
     def __init__(self, folder: Path | None, key: str) -> None:

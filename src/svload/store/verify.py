@@ -166,7 +166,7 @@ def _placement(run: RunDir, thinned: Thinned | None) -> list[Problem]:
     if hashes and not path.is_file():
         return [damage(path, "the run's journal saw it written and it is missing")] if _sealed(run) else []
     if hashes and sha256_file(path) not in hashes:
-        return [damage(path, "it is none that the run's journal saw written")]
+        return [damage(path, "its hash is not in the run's journal")]
     return []
 
 

@@ -131,7 +131,7 @@ class ConnectedMonitor(Monitor):
 
     @abstractmethod
     def parsed(self, answer: Any) -> list[Reading]:
-        """Return the answer as readings. Raises OSError if it is none."""
+        """Return the answer as readings. Raises OSError if it is malformed."""
 
     def sample(self) -> Iterable[Reading]:
         """Raises OSError if the server does not answer."""

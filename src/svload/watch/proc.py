@@ -198,7 +198,7 @@ class ProcessTable:
     def _machine_now(self) -> tuple[int, float]:
         """Return how many processes and threads were ever started, which shows whether there is a new one
         without looking at each (0 if the kernel does not count them), and the seconds that all have used.
-        Read before the list, so that none is missed between."""
+        Read before the list, so that no new process is missed in between."""
         try:
             self._machine = self._machine or ProcFile(f"{self._root}/stat")
             found = self._machine.read()

@@ -349,7 +349,7 @@ def thread_group(thread: str) -> str:
 
 
 def status_of(code: str) -> int:
-    """Return the HTTP status of a response code; 0 if it is none."""
+    """Return the HTTP status of a response code; 0 if it is not a number of three digits."""
     return int(code) if len(code) == 3 and code.isascii() and code.isdigit() else 0
 
 

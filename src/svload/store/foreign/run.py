@@ -316,7 +316,7 @@ def must_be_read(path: Path, form: str | None) -> str:
             "import-unreadable",
             place=str(path),
             path=path.name or path,
-            reason="its first line is none that is known",
+            reason="its first line matches no known format",
             hint=hint,
         )
     return found

@@ -80,7 +80,7 @@ class ListenersMonitor(Monitor):
         return bool(facts and ports_of(facts))
 
     def sample(self) -> Iterable[Reading]:
-        """Read all listening sockets, shared with other services. Raise ConnectionError if none is ours."""
+        """Read all listening sockets, shared with other services. Raise ConnectionError if none belongs to it."""
         readings: list[Reading] = []
         listening = self.table.of(self.facts)
         for port in sorted(ports_of(self.facts)):
