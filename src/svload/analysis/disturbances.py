@@ -86,7 +86,7 @@ def foreign_here(monitors: Monitors, cores: int) -> dict[str, Series]:
 
 
 def strangers_share(monitors: Monitors, window: Window) -> float | None:
-    """Return the share of the machine that strangers had in the window: CPU of other processes, and the
+    """Return the share of the machine that other programs had in the window: CPU of other processes, and the
     larger of what the hypervisor took and the gaps in which a load core ran nobody, over all cores' time.
 
     With several machines, return the largest. Where others' CPU was not read, use how long the load's threads

@@ -37,13 +37,13 @@ of every claim."""
 CASE_UNITS = 2
 """Units in which a matched case must have a pair, so that it remains when one of them is left out."""
 LEANING = 0.1
-"""p of the sign test below which strangers lean to one side of a comparison."""
+"""p of the sign test below which other programs lean to one side of a comparison."""
 UNEQUAL = 0.02
 """Shares of the machine that differ by no more are equal to that test."""
 EVEN = 0.05
 """Added to both sides' mean shares before these are made equal, so that small shares are not scaled up."""
 CALM = 0.2
-"""Share of the machine that strangers have beside a pair that weighs half."""
+"""Share of the machine that other programs have beside a pair that weighs half."""
 CALM_TAIL = 0.02
 """The same for the highest percentiles, as a minimum."""
 TAIL_FROM = 0.9
@@ -51,7 +51,7 @@ TAIL_FROM = 0.9
 DILUTION = 0.4
 """Strangers at share x pull the ratio of percentile p towards 1 by at most this · x / (1 − p)."""
 DILUTION_MOST = 0.9
-"""Where strangers may hide more of an effect than this, neither "no difference" nor a pass is reported."""
+"""Where other programs may hide more of an effect than this, neither "no difference" nor a pass is reported."""
 APART_P = 0.1
 """p below which the ratio with all pairs weighed alike is surely not 1: beyond a margin it prevents a
 pass."""
@@ -255,7 +255,7 @@ WIDEST = (0.97, 4.0)
 """How far below and above it a disturbed number may lie at most, as shares of it; also used where the
 distance is unknown."""
 CORES_CONCERNED = 2
-"""Cores that strangers are assumed to have shared where nobody read how long the servers waited for one."""
+"""Cores that other programs are assumed to have shared where nobody read how long the servers waited for one."""
 IMPORTED = 0.06
 """Range of the times and rates of an imported run, since its tool's own delays were not recorded: never
 VALID."""
@@ -273,16 +273,16 @@ CALM_REACH = 2.5
 CALM_USE = 0.7
 """Use that servers are assumed to have at least while a queue empties: a pool may be fuller than its core."""
 CLOGGED = 0.5
-"""Share of the time with a queue that strangers left from which on the readings bound nothing."""
+"""Share of the time with a queue that other programs left from which on the readings bound nothing."""
 WAITING = 2.0
-"""Threads of servers that one stranger keeps waiting on average, at most."""
+"""Threads of servers that one other program keeps waiting on average, at most."""
 MOST_HANDED_ON = 0.99
 """Use of a core above which a queue is assumed to hand delays on as at this one: a hundred times over."""
 PUSHED = {"mean": 3.0, "p50": 3.0, "p90": 7.0, "p95": 8.0, "p99": 9.0}
 """By statistic: how far a number is pushed at most, over the index of disturbance, in 97 % of the planted
 trials with too few calm requests."""
 WOKEN_S = 0.00015
-"""What a request may gain where strangers keep the cores awake: an exchange of one byte takes 90 µs on idle cores, 16 on busy ones (p99: 280, 45)."""
+"""What a request may gain where other programs keep the cores awake: an exchange of one byte takes 90 µs on idle cores, 16 on busy ones (p99: 280, 45)."""
 GAP_S = 0.005
 """A longer gap of a thread of the load is a disturbance; a pass of its own loop is one above
 `HICCUP_PERIOD_S`."""

@@ -56,7 +56,7 @@ class Lost(NamedTuple):
     strangers: float
     """share of all cores that other processes had"""
     disturbed: NDArray[np.bool_]
-    """the intervals in which strangers, steal or a gap took a core, or the queue behind one may still be
+    """the intervals in which other programs, steal or a gap took a core, or the queue behind one may still be
     there"""
 
 
@@ -77,7 +77,7 @@ class Ranges:
 
     @cached_property
     def lost(self) -> Lost | None:
-        """What the servers lost, from this machine's monitors; None where strangers could not be
+        """What the servers lost, from this machine's monitors; None where other programs could not be
         identified."""
         monitors, length_s = self._trial.monitors, max(self.window.seconds, 1e-9)
         others = of_monitor(monitors, "others", "cpu_seconds_total").get("")
@@ -94,7 +94,7 @@ class Ranges:
         )
         taken = _grown(foreign_here(monitors, cores).values(), edges) / apart_s * beside - limits.OTHERS_CPU
         waits_s, used_s = self._servers(edges, others)
-        # Threads also wait for one another: strangers caused no more of it than their share of the cores.
+        # Threads also wait for one another: other programs caused no more of it than their share of the cores.
         waits_s = (
             np.maximum(taken, 0.0) * apart_s
             if waits_s is None
@@ -123,7 +123,7 @@ class Ranges:
 
     def _servers(self, edges: Floats, others: Series) -> tuple[Floats | None, Floats]:
         """Return (time that the servers' threads waited for a core in each interval, None where it was not
-        read; their CPU). Waits are read less often than strangers' CPU, and lie where that grew."""
+        read; their CPU). Waits are read less often than other programs' CPU, and lie where that grew."""
         readings, waits = readings_of(self._trial.monitors), list[Series]()
         cpu = [
             one
@@ -141,7 +141,7 @@ class Ranges:
 
     def _stops(self, cores: int, edges: Floats) -> tuple[Floats, float]:
         """Return (time in each interval in which the machine stood still, sum of the gaps' squares): steal,
-        and gaps in which a core of the load ran nobody. A gap caused by strangers is a wait of the load, and
+        and gaps in which a core of the load ran nobody. A gap caused by other programs is a wait of the load, and
         measured as its lag."""
         moments = within(self.found.moments, self.window)
         stolen = [one for one in moments if one.check == "steal"]

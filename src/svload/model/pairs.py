@@ -16,7 +16,7 @@ class RoundOfTurns(Frozen):
     treatment: float | None
     """the same for the treatment"""
     strangers: float | None = None
-    """share of the machine used by strangers in the more disturbed of the two turns; null: not read"""
+    """share of the machine used by other programs in the more disturbed of the two turns; null: not read"""
 
 
 class PairRatio(Frozen):
@@ -35,7 +35,7 @@ class PairRatio(Frozen):
     treatment_first: bool
     """the treatment's trial ran before the baseline's; false if they took turns"""
     strangers: float | None = None
-    """share of the machine used by strangers during its more disturbed trial; null: not read"""
+    """share of the machine used by other programs during its more disturbed trial; null: not read"""
     against: tuple[str, str] | None = None
     """for an interaction: the trials of baseline and treatment at the first level of `by`, whose log ratio is
     subtracted; null: a plain pair"""
@@ -91,7 +91,7 @@ class CarryOver(Frozen):
 
 
 class Strangers(Frozen):
-    """Machine use by strangers during a comparison's pairs, and the resulting weights of the pairs."""
+    """Machine use by other programs during a comparison's pairs, and the resulting weights of the pairs."""
 
     readable: bool
     """false: not known for every trial, so that all pairs count alike"""

@@ -1,4 +1,4 @@
-"""JSON from files that svload did not write itself, or that a disk or a stranger may have changed since."""
+"""JSON from files that svload did not write itself, or that a disk or another user may have changed since."""
 
 from __future__ import annotations
 

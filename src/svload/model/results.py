@@ -271,7 +271,7 @@ class TrialResult(Frozen):
     faults: tuple[FaultResult, ...] = ()
     """planned faults as they were carried out in it"""
     strangers: float | None = None
-    """share of the machine used by strangers in the kept window; null: not read"""
+    """share of the machine used by other programs in the kept window; null: not read"""
     unread: tuple[str, ...] = ()
     """services on machines that nobody read, since they were already running elsewhere"""
 
@@ -375,7 +375,7 @@ class Claim(Frozen):
     """decided: the direction is claimed; no difference: any is smaller than `within`; open: neither; refused:
     every pair is broken"""
     within: float | None = None
-    """largest relative difference that the interval allows, widened by what strangers can hide (0.05 is 5 %);
+    """largest relative difference that the interval allows, widened by what other programs can hide (0.05 is 5 %);
     null: there is no interval"""
     by: str | None = None
     """factor between whose levels the effect is compared (an interaction); null: a plain comparison"""
@@ -398,7 +398,7 @@ class Claim(Frozen):
     lost: tuple[LostPair, ...] = ()
     """every pair that does not"""
     strangers: Strangers | None = None
-    """machine use by strangers during its pairs; null: trials ran as listed"""
+    """machine use by other programs during its pairs; null: trials ran as listed"""
     without_lag: float | None = None
     """the ratio without the generator's own delays: the interval covers both; null: none was measured"""
     alike: Estimate | None = None

@@ -196,7 +196,7 @@ class _Spell:
 
 
 class Helpers:
-    """Tells processes whose CPU use rises and falls with the load from strangers."""
+    """Tells processes whose CPU use rises and falls with the load from other programs."""
 
     def __init__(self) -> None:
         self._since = float("nan")

@@ -112,7 +112,7 @@ class Steal(Check):
 
 
 class OthersCpu(Check):
-    """WEAK for the numbers that strangers may have shifted by more than 5 %. svload's own processes and the
+    """WEAK for the numbers that other programs may have shifted by more than 5 %. svload's own processes and the
     kernel's threads (which work for the load) are left out; a server that was already running is recognised
     by the port it listens on. What others do on the load's own cores shows as run-queue wait, too."""
 

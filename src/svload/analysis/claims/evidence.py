@@ -75,7 +75,7 @@ class Shown:
         return None if np.isnan(low) else (low, high)
 
     def far(self, claims: int = 1) -> tuple[float, float] | None:
-        """Return the interval as it may be without strangers: the one that has to lie within a margin."""
+        """Return the interval as it may be without other programs: the one that has to lie within a margin."""
         interval = self.interval(claims)
         if interval is None:
             return None
@@ -185,7 +185,7 @@ def _least_scatter(found: Gathered) -> float:
 
 
 def _weighed(found: Gathered, results: Sequence[TrialResult]) -> tuple[Floats, Strangers]:
-    """Return the weight of each pair, and the strangers that determine it."""
+    """Return the weight of each pair, and the other programs that determine it."""
     there = ~np.isnan(found.logs)
     alike = np.ones_like(found.logs)
     x = np.where(there[..., None], found.strangers, np.nan)
@@ -208,7 +208,7 @@ def _weighed(found: Gathered, results: Sequence[TrialResult]) -> tuple[Floats, S
 
 
 def _who(found: Gathered, results: Sequence[TrialResult]) -> str:
-    """Return `python3, 8 of 12 pairs`: the busiest stranger of most pairs."""
+    """Return `python3, 8 of 12 pairs`: the busiest other program of most pairs."""
     who = {
         one.trial: check.who.partition(" ")[0].rstrip(",")
         for one in results

@@ -311,7 +311,7 @@ class Number:
 def number_of(trial: TrialResult | None, case: str, name: str, randomised: bool) -> Number:
     """Return the number `name` of a trial; a missing one for None.
 
-    What strangers did to a trial of randomised blocks never removes its pair: only what chance cannot explain
+    What other programs did to a trial of randomised blocks never removes its pair: only what chance cannot explain
     (a clock that was set: missing), and what the treatment may have done (another case than its name says, a
     load that was not made: lost). Trials that ran as listed have no such protection: there a REFUSED number
     is lost.
@@ -417,7 +417,7 @@ class Gathered:
 
     `logs`: the pairs' log ratios, NaN where there is none; `clean`: the same without the generator's delays;
     `broken`: pairs with a lost trial; `strangers` [cell, block, side]: the share of the machine that
-    strangers had beside each trial, baselines and treatments in turn, NaN where it was not read; `after`
+    other programs had beside each trial, baselines and treatments in turn, NaN where it was not read; `after`
     [cell, block, side]: ½ where the treatment's level ran just before that trial, −½ where the baseline's
     did, NaN where that is not known; `step`: the relative step between the cell's possible values, 0 where
     none shows.

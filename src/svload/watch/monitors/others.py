@@ -1,4 +1,4 @@
-"""CPU use of strangers: processes that are not part of the measurement. Generators, servers, monitors, svload
+"""CPU use of other programs: processes that are not part of the measurement. Generators, servers, monitors, svload
 itself, the kernel's threads, and what belongs to a server that svload did not start are none."""
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ class _Threads:
 
 
 class OthersMonitor(Monitor):
-    """The empty entity for all strangers; `name pid` for those that used most since the previous reading; by
+    """The empty entity for all other programs; `name pid` for those that used most since the previous reading; by
     core.
 
     Times are the scheduler's, per process; the time of one that ended is found with the parent that waited
-    for it. If the process table is not the machine's (a container shows no kernel threads), strangers' time
+    for it. If the process table is not the machine's (a container shows no kernel threads), other programs' time
     is the machine's busy time beyond our own, and no process is named.
     """
 
