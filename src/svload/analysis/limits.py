@@ -51,7 +51,8 @@ TAIL_FROM = 0.9
 DILUTION = 0.4
 """Strangers at share x pull the ratio of percentile p towards 1 by at most this · x / (1 − p)."""
 DILUTION_MOST = 0.9
-"""Where other programs may hide more of an effect than this, neither "no difference" nor a pass is reported."""
+"""Where other programs may hide more of an effect than this, neither "no difference" nor a pass is
+reported."""
 APART_P = 0.1
 """p below which the ratio with all pairs weighed alike is surely not 1: beyond a margin it prevents a
 pass."""
@@ -255,7 +256,8 @@ WIDEST = (0.97, 4.0)
 """How far below and above it a disturbed number may lie at most, as shares of it; also used where the
 distance is unknown."""
 CORES_CONCERNED = 2
-"""Cores that other programs are assumed to have shared where nobody read how long the servers waited for one."""
+"""Cores that other programs are assumed to have shared where nobody read how long the servers waited for
+one."""
 IMPORTED = 0.06
 """Range of the times and rates of an imported run, since its tool's own delays were not recorded: never
 VALID."""
@@ -282,7 +284,8 @@ PUSHED = {"mean": 3.0, "p50": 3.0, "p90": 7.0, "p95": 8.0, "p99": 9.0}
 """By statistic: how far a number is pushed at most, over the index of disturbance, in 97 % of the planted
 trials with too few calm requests."""
 WOKEN_S = 0.00015
-"""What a request may gain where other programs keep the cores awake: an exchange of one byte takes 90 µs on idle cores, 16 on busy ones (p99: 280, 45)."""
+"""What a request may gain where other programs keep the cores awake: an exchange of one byte takes 90 µs on
+idle cores, 16 on busy ones (p99: 280, 45)."""
 GAP_S = 0.005
 """A longer gap of a thread of the load is a disturbance; a pass of its own loop is one above
 `HICCUP_PERIOD_S`."""

@@ -94,7 +94,8 @@ class Ranges:
         )
         taken = _grown(foreign_here(monitors, cores).values(), edges) / apart_s * beside - limits.OTHERS_CPU
         waits_s, used_s = self._servers(edges, others)
-        # Threads also wait for one another: other programs caused no more of it than their share of the cores.
+        # Threads also wait for one another: other programs caused no more of it than their share of the
+        # cores.
         waits_s = (
             np.maximum(taken, 0.0) * apart_s
             if waits_s is None
@@ -141,8 +142,8 @@ class Ranges:
 
     def _stops(self, cores: int, edges: Floats) -> tuple[Floats, float]:
         """Return (time in each interval in which the machine stood still, sum of the gaps' squares): steal,
-        and gaps in which a core of the load ran nobody. A gap caused by other programs is a wait of the load, and
-        measured as its lag."""
+        and gaps in which a core of the load ran nobody. A gap caused by other programs is a wait of the load,
+        and measured as its lag."""
         moments = within(self.found.moments, self.window)
         stolen = [one for one in moments if one.check == "steal"]
         gaps = [one for one in moments if one.check == "hiccups"]

@@ -375,8 +375,8 @@ class Claim(Frozen):
     """decided: the direction is claimed; no difference: any is smaller than `within`; open: neither; refused:
     every pair is broken"""
     within: float | None = None
-    """largest relative difference that the interval allows, widened by what other programs can hide (0.05 is 5 %);
-    null: there is no interval"""
+    """largest relative difference that the interval allows, widened by what other programs can hide (0.05 is
+    5 %); null: there is no interval"""
     by: str | None = None
     """factor between whose levels the effect is compared (an interaction); null: a plain comparison"""
     by_levels: tuple[str, str] | None = None

@@ -321,7 +321,7 @@ class Lock(Artefact):
     @model_validator(mode="before")
     @classmethod
     def _without_replace_refused(cls, data: Any) -> Any:
-        """Read an older svload's lock: trials are no longer refused because of other programs, so none is replaced."""
+        """Read an older svload's lock: trials are no longer refused for other programs, nor replaced."""
         if not isinstance(data, dict):
             return data
         found = dict(data)

@@ -112,9 +112,10 @@ class Steal(Check):
 
 
 class OthersCpu(Check):
-    """WEAK for the numbers that other programs may have shifted by more than 5 %. svload's own processes and the
-    kernel's threads (which work for the load) are left out; a server that was already running is recognised
-    by the port it listens on. What others do on the load's own cores shows as run-queue wait, too."""
+    """WEAK for the numbers that other programs may have shifted by more than 5 %. svload's own processes and
+    the kernel's threads (which work for the load) are left out; a server that was already running is
+    recognised by the port it listens on. What others do on the load's own cores shows as run-queue wait,
+    too."""
 
     name = "others-cpu"
     order = 51

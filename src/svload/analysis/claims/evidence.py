@@ -75,7 +75,8 @@ class Shown:
         return None if np.isnan(low) else (low, high)
 
     def far(self, claims: int = 1) -> tuple[float, float] | None:
-        """Return the interval as it may be without other programs: the one that has to lie within a margin."""
+        """Return the interval as it may be without other programs: the one that has to lie within a
+        margin."""
         interval = self.interval(claims)
         if interval is None:
             return None
@@ -118,7 +119,7 @@ class Shown:
 
 def shown(found: Gathered, blocked: bool, results: Sequence[TrialResult] = ()) -> Shown:
     """Return the effect of a contrast's pairs. `blocked` is false where trials ran as listed: then nothing is
-    decided, and there is no p. `results` identify the strangers."""
+    decided, and there is no p. `results` identify the other programs."""
     least = _least_scatter(found)
     alike = effect_of(found.logs, found.unit, least=least)
     if not blocked:

@@ -311,10 +311,10 @@ class Number:
 def number_of(trial: TrialResult | None, case: str, name: str, randomised: bool) -> Number:
     """Return the number `name` of a trial; a missing one for None.
 
-    What other programs did to a trial of randomised blocks never removes its pair: only what chance cannot explain
-    (a clock that was set: missing), and what the treatment may have done (another case than its name says, a
-    load that was not made: lost). Trials that ran as listed have no such protection: there a REFUSED number
-    is lost.
+    What other programs did to a trial of randomised blocks never removes its pair: only what chance cannot
+    explain (a clock that was set: missing), and what the treatment may have done (another case than its name
+    says, a load that was not made: lost). Trials that ran as listed have no such protection: there a REFUSED
+    number is lost.
     """
     if trial is None:
         return Number("", case, "missing", reason=f"no trial of {case}")

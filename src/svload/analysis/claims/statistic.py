@@ -142,9 +142,9 @@ def weights(strangers: ArrayLike, p: float = 0.5) -> Floats:
     """Return [..., case, block]: the weight of each pair, by the share of the machine that other programs had
     beside each of its trials, [..., case, block, side]; baselines and treatments in turn.
 
-    Both sides' means are made equal first: otherwise a build that leaves less to other programs would give more
-    weight to its disturbed pairs. All weigh alike where other programs lean to one side (`leaning`), or where a
-    share that is needed is not known (NaN).
+    Both sides' means are made equal first: otherwise a build that leaves less to other programs would give
+    more weight to its disturbed pairs. All weigh alike where other programs lean to one side (`leaning`), or
+    where a share that is needed is not known (NaN).
     """
     x = np.asarray(strangers, dtype=float)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -163,8 +163,8 @@ def _mean_of_side(x: Floats, side: int) -> Floats:
 
 
 def leaning(strangers: ArrayLike) -> Floats:
-    """Return p of the sign test on which side of each pair other programs had more of the machine; 1 where all lie
-    within `UNEQUAL`."""
+    """Return p of the sign test on which side of each pair other programs had more of the machine; 1 where
+    all lie within `UNEQUAL`."""
     x = np.asarray(strangers, dtype=float)
     apart = x[..., 1::2].mean(axis=-1) - x[..., ::2].mean(axis=-1)
     more, less = ((sign * apart > limits.UNEQUAL).sum((-2, -1)) for sign in (1, -1))
@@ -173,8 +173,8 @@ def leaning(strangers: ArrayLike) -> Floats:
 
 
 def dilution(strangers: ArrayLike, weight: Floats, p: float = 0.5) -> Floats:
-    """Return the share of a log ratio by which other programs pull it towards 0 at most: waits that are added to
-    both sides.
+    """Return the share of a log ratio by which other programs pull it towards 0 at most: waits that are added
+    to both sides.
 
     Fitted on simulated bursts of all lengths, so that a build at a gate's margin passes in at most 3 %
     (benches/claims.py). 0 where no share is known.
@@ -188,8 +188,8 @@ def dilution(strangers: ArrayLike, weight: Floats, p: float = 0.5) -> Floats:
 
 
 def stretched(low: ArrayLike, high: ArrayLike, pull: ArrayLike) -> tuple[Floats, Floats]:
-    """Return an interval as it may be without other programs, which pull a log ratio towards 0 by the share `pull`:
-    its ends are further from 0, and infinite where other programs had too much for any answer."""
+    """Return an interval as it may be without other programs, which pull a log ratio towards 0 by the share
+    `pull`: its ends are further from 0, and infinite where other programs had too much for any answer."""
     rest = 1 - np.minimum(pull, limits.DILUTION_MOST)
     too_much = np.asarray(pull) > limits.DILUTION_MOST
     far = (np.where(np.asarray(end) * sign > 0, end / rest, end) for end, sign in ((low, -1), (high, 1)))

@@ -292,7 +292,7 @@ _UNDOERS: dict[str, Callable[[Entry], str | None]] = {
 
 
 def sysctl_path(name: str) -> Path:
-    """Return the path in /proc/sys of `net.ipv4.x` or `net/ipv4/x`. Raises ValueError if the name is invalid."""
+    """Return the path in /proc/sys of `net.ipv4.x` or `net/ipv4/x`. Raises ValueError if invalid."""
     parts = name.split("/") if "/" in name else name.split(".")
     if not parts or any(part in ("", ".", "..") for part in parts):
         raise ValueError(f"“{name}” is not a valid system setting")

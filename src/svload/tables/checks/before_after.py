@@ -293,7 +293,7 @@ def _gain_from_one_level_of(times: States, cases: Table, key: str) -> Iterator[T
 
 @table_check("headline-rows", 35, "headlines in the table's .about.yaml")
 def headline_rows(tables: Tables) -> Iterator[TableFinding | None]:
-    """Compare a text's claims of "up to" with the rows; name the matching row, or report that none matches."""
+    """Compare a text's claims of "up to" with the rows: which row it is, or that no row matches."""
     for table in tables:
         for headline in table.about.headlines:
             yield None

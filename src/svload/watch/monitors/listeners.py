@@ -80,7 +80,7 @@ class ListenersMonitor(Monitor):
         return bool(facts and ports_of(facts))
 
     def sample(self) -> Iterable[Reading]:
-        """Read all listening sockets, shared with other services. Raise ConnectionError if none belongs to it."""
+        """Read all listening sockets, shared with other services. Raise ConnectionError if it has none."""
         readings: list[Reading] = []
         listening = self.table.of(self.facts)
         for port in sorted(ports_of(self.facts)):

@@ -1,5 +1,5 @@
-"""CPU use of other programs: processes that are not part of the measurement. Generators, servers, monitors, svload
-itself, the kernel's threads, and what belongs to a server that svload did not start are none."""
+"""CPU use of other programs: processes that are not part of the measurement. Generators, servers, monitors,
+svload itself, the kernel's threads, and what belongs to a server that svload did not start do not count."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ class _Threads:
 
 
 class OthersMonitor(Monitor):
-    """The empty entity for all other programs; `name pid` for those that used most since the previous reading; by
-    core.
+    """The empty entity for all other programs; `name pid` for those that used most since the previous
+    reading; by core.
 
     Times are the scheduler's, per process; the time of one that ended is found with the parent that waited
-    for it. If the process table is not the machine's (a container shows no kernel threads), other programs' time
-    is the machine's busy time beyond our own, and no process is named.
+    for it. If the process table is not the machine's (a container shows no kernel threads), other programs'
+    time is the machine's busy time beyond our own, and no process is named.
     """
 
     name = "others"
