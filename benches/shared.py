@@ -10,9 +10,9 @@ three comparisons, the largest number of users for a server with a capacity know
 thresholds far from the number.
 
 Each run is kept under build/bench/shared, and a call makes those that are missing; none starts after
---minutes. The existing runs are judged by the present code. Their answers go to benches/shared.csv, which also
-holds those of runs made on other machines, and the table of all of them to benches/shared.md. Exit: 0 all goals
-are reached, 1 one is missed, 3 there is more to run.
+--minutes. The existing runs are judged by the present code. Their answers go to benches/shared.csv, which
+also holds those of runs made on other machines, and the table of all of them to benches/shared.md. Exit: 0
+all goals are reached, 1 one is missed, 3 there is more to run.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ GATE_S = 480.0
 """The longest time until a gate on p50 and p95 has its answer."""
 USERS, LIMIT_MS, SERVICE_MS, POOL = 47, 308, 20, 4
 """With exponential service times and N users, of whom none pauses, a response is N − POOL departures, at
-POOL / SERVICE_MS, and a service. Its p95 is 305 ms with 47 users and 311 ms with 48 if a sleep takes 1 % longer
-than its time, as it does here. Constant times have no such truth: at 45 users the p95 is 240 ms if all workers
-begin together and 225 ms if they begin evenly apart."""
+POOL / SERVICE_MS, and a service. Its p95 is 305 ms with 47 users and 311 ms with 48 if a sleep takes 1 %
+longer than its time, as it does here. Constant times have no such truth: at 45 users the p95 is 240 ms if all
+workers begin together and 225 ms if they begin evenly apart."""
 SLOWER, AT_THE_MARGIN = 1.15, 1.055
 """Service time of a candidate over main's. At the margin the whole response is 5 % slower if a tenth of it
 does not depend on the build."""
@@ -324,8 +324,8 @@ def runs_in(place: Path) -> list[RunDir]:
 
 @dataclass(frozen=True)
 class Run:
-    """A run that was judged: its answers by part, its exit code, how long it took, the mean share of strangers
-    that it read, and the commit that judged it."""
+    """A run that was judged: its answers by part, its exit code, how long it took, the mean share of
+    strangers that it read, and the commit that judged it."""
 
     answers: dict[str, Answer]
     exit: int

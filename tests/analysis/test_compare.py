@@ -202,7 +202,8 @@ def test_what_is_open_says_how_many_more_blocks_would_decide(closed: Bench) -> N
 
 
 def test_blocks_of_turns_last_as_long_whatever_is_compared(closed: Bench) -> None:
-    """All six trials of a block begin at once, and a block each minute; a throughput is not read turn by turn."""
+    """All six trials of a block begin at once, and a block each minute; a throughput is not read turn by
+    turn."""
     trials = blocks([1.5, 0.9, 1.6, 0.85, 1.4, 1.0])
     made = {one.trial: Made(0, 60.0 * one.block + 0.001 * place) for place, one in enumerate(trials)}
     (claim,) = claims(closed, lock_with(closed.lock, 6, PROTOCOL, order="turns"), trials, made)

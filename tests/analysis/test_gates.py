@@ -312,7 +312,8 @@ def test_more_blocks_of_a_gate_count_the_distance_to_its_own_side(
 
 
 def test_a_goodput_of_0_in_some_blocks_keeps_a_gate_open(closed: Bench) -> None:
-    """Every response was slower than the limit in two of six blocks: no ratio, but no pass by the other four."""
+    """Every response was slower than the limit in two of six blocks: no ratio, but no pass by the other
+    four."""
     comparison = Comparison(name="tls", factor="protocol", baseline="http", metric="probe.goodput(200 ms)", fail_if="worse by more than 5 %")  # fmt: skip
     trials = [
         evolve(one, metrics={**one.metrics, "probe.goodput(200 ms)": Estimate(value=0.0 if one.case in HTTPS and one.block in dead else 100.0 * FLAT[one.block - 1])})

@@ -123,8 +123,8 @@ def reaches(p: float, n: float) -> bool:
 
 
 def least_n_eff(p: float) -> int:
-    """Return the least effective sample for percentile p (docs/method.md §2: equal tails, qⁿ ≤ 0.025), so that
-    order statistics enclose it."""
+    """Return the least effective sample for percentile p (docs/method.md §2: equal tails, qⁿ ≤ 0.025), so
+    that order statistics enclose it."""
     return ceil(log(limits.TAIL) / log(max(p, 1 - p)))
 
 

@@ -43,9 +43,9 @@ _LONGEST_S, _USUAL_S, _SHORTEST_S = 30.0, 5.0, 1.0
 _TRIALS, _FEWEST_TRIALS = 24, 12
 """For a URL: the measured time of a trial, and the approximate number of trials of a short search."""
 _RESPONSES = 15
-"""A trial lasts this multiple of the longest response that a criterion allows. Near the limit of a server with a
-queue, successive responses are alike: the p95 of a pool of 4 with exponential times and 47 users reads 3.3 % too
-low in trials of 7 responses, 0.4 % in trials of 15 (simulated)."""
+"""A trial lasts this multiple of the longest response that a criterion allows. Near the limit of a server
+with a queue, successive responses are alike: the p95 of a pool of 4 with exponential times and 47 users reads
+3.3 % too low in trials of 7 responses, 0.4 % in trials of 15 (simulated)."""
 _TIMEOUTS, _FAR = 30, 4.0
 """A time-out is this fraction of a search's time, or this multiple of the required response."""
 _SUCCESS = "success_rate >= 99.9 %"

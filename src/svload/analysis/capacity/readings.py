@@ -115,7 +115,8 @@ def _of_whole_load(
     criterion: Criterion, value: float | None, metrics: Mapping[str, Estimate]
 ) -> float | None:
     """Return the share including requests that a warm-up cut leaves out, where it is worse: the server does
-    not support users whose first connection is refused or hangs. None: no request was due in the kept window."""
+    not support users whose first connection is refused or hangs. None: no request was due in the kept
+    window."""
     failed, asked = (
         number_of(metrics[name]) if (name := f"{criterion.ref.owner}.{of}") in metrics else None
         for of in ("failed", "requests")

@@ -452,8 +452,8 @@ class Gathered:
 
     @property
     def beyond(self) -> int:
-        """1 where every pair has the treatment alone beyond the time-out, −1 the baseline alone, else 0; 0 for an
-        interaction, since the same may be true at the first level of `by`."""
+        """1 where every pair has the treatment alone beyond the time-out, −1 the baseline alone, else 0; 0
+        for an interaction, since the same may be true at the first level of `by`."""
         if self.contrast.by_levels:
             return 0
         early, late = self.timed_out

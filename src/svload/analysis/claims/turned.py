@@ -58,11 +58,11 @@ failures."""
 
 @dataclass(frozen=True)
 class Turned:
-    """One number's requests that count, turn by turn, also without the generator's own delays (None: these are
-    not known for every request, or are no part of the number); for each turn, whether one was in flight as the next
-    one began, and whether one waited for a slot; the growth of its mean response; what the side used (within,
-    between its turns, for each second of them) by resource; and the share of the machine that other programs
-    had in each turn."""
+    """One number's requests that count, turn by turn, also without the generator's own delays (None: these
+    are not known for every request, or are no part of the number); for each turn, whether one was in flight
+    as the next one began, and whether one waited for a slot; the growth of its mean response; what the side
+    used (within, between its turns, for each second of them) by resource; and the share of the machine that
+    other programs had in each turn."""
 
     turns: tuple[Ranked, ...]
     clean: tuple[Ranked, ...] | None
