@@ -17,7 +17,7 @@ from tests.support import make_run
 from svload.analysis.claims.decide import judge_claims
 from svload.analysis.claims.evidence import cases_range
 from svload.analysis.claims.pairs import Gathered, Made
-from svload.analysis.claims.statistic import weights
+from svload.analysis.claims.statistic import leaning, weights
 from svload.analysis.contrasts import contrasts_of, plan_comparisons
 from svload.analysis.explored import told_of_success
 from svload.analysis.floor import LabFloor
@@ -760,3 +760,18 @@ def test_strangers_lean_where_a_coin_would_so_once_in_ten(pairs: int, leans: boo
     x = np.zeros((1, pairs, 2))
     x[0, :, 1], x[0, 0] = 0.3, (0.3, 0.0)
     assert (len(set(weights(x).ravel().round(6))) == 1) == leans
+
+
+def test_a_pair_weighs_by_the_share_of_other_programs_made_equal_on_both_sides() -> None:
+    """Half at 20 % of the machine; 5 % is added to the mean of each side before these are made equal."""
+    alike = np.full((1, 6, 2), 0.2)
+    assert weights(alike) == pytest.approx(0.5)
+    one_more = np.array([[[0.3, 0.1]] * 3 + [[0.3, 0.1]] * 2 + [[0.1, 0.3]] * 3])
+    baseline, treatment = one_more.mean(axis=1)[0]
+    made_equal = one_more * (0.05 + 0.2) / (0.05 + np.array([baseline, treatment]))
+    assert weights(one_more) == pytest.approx(1 / (1 + (made_equal.max(axis=-1) / 0.2) ** 2))
+
+
+@pytest.mark.parametrize(("apart", "p"), [(0.015, 1.0), (0.025, 2 / 2**8)])
+def test_shares_within_two_percent_of_the_machine_lean_to_no_side(apart: float, p: float) -> None:
+    assert leaning([[[0.1, 0.1 + apart]] * 8]) == pytest.approx(p)
