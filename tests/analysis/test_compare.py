@@ -763,9 +763,10 @@ def test_strangers_lean_where_a_coin_would_so_once_in_ten(pairs: int, leans: boo
 
 
 def test_a_pair_weighs_by_the_share_of_other_programs_made_equal_on_both_sides() -> None:
-    """Half at 20 % of the machine; 5 % is added to the mean of each side before these are made equal."""
-    alike = np.full((1, 6, 2), 0.2)
-    assert weights(alike) == pytest.approx(0.5)
+    """Half at 20 % of the machine, of a tail at less; 5 % is added to the mean of each side before these are made equal."""
+    alike = np.ones((1, 6, 2))
+    for p, calm in ((0.5, 0.2), (0.89, 0.2), (0.9, 0.04), (0.95, 0.02), (0.99, 0.02)):
+        assert weights(calm * alike, p) == pytest.approx(0.5)
     one_more = np.array([[[0.3, 0.1]] * 3 + [[0.3, 0.1]] * 2 + [[0.1, 0.3]] * 3])
     baseline, treatment = one_more.mean(axis=1)[0]
     made_equal = one_more * (0.05 + 0.2) / (0.05 + np.array([baseline, treatment]))
