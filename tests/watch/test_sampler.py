@@ -152,6 +152,9 @@ def test_a_failing_monitor_is_noted_once_and_tried_less_and_less(tmp_path: Path)
         tries.append((attached.due_ns - now_ns) / 1e9)
         now_ns = attached.due_ns
     assert tries == [1, 2, 4, 8, 16, 30, 30, 30]
+    attached.failures = 1024  # hours later
+    attached.read(now_ns, series)
+    now_ns = attached.due_ns
     monitor.failing = False
     attached.read(now_ns, series)
     assert attached.due_ns - now_ns == 100_000_000

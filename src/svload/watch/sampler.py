@@ -31,7 +31,7 @@ from svload.watch.monitors import load_monitors, monitors_for
 from svload.watch.series import SeriesWriter
 
 SHORTEST_INTERVAL_S = 0.05
-LONGEST_BACKOFF_S = 30.0
+LONGEST_BACKOFF_S = 30
 METRICS: Mapping[str, str] = {
     "cpu_ratio": "CPU of this process and its helpers over wall time since the reading before: what watching costs",
     "pass_seconds": "how long reading everything took",
@@ -61,7 +61,7 @@ class Attached:
         except Exception as why:  # whatever a monitor does wrong, the others go on
             if not self.failures:
                 series.note(service, name, now_ns, f"cannot be read: {type(why).__name__}: {why}")
-            self.due_ns = now_ns + round(min(2.0**self.failures, LONGEST_BACKOFF_S) * 1e9)
+            self.due_ns = now_ns + min(2**self.failures, LONGEST_BACKOFF_S) * 1_000_000_000
             self.failures += 1
             return
         if self.failures:
