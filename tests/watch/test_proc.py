@@ -130,6 +130,7 @@ def test_this_machine_is_read_and_its_counters_only_grow() -> None:
 
 def test_what_a_kernel_lacks_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "meminfo").write_text("MemTotal: 5 kB\n")
+    (tmp_path / "pressure" / "cpu").mkdir(parents=True)  # can be opened, but not read
     monkeypatch.setattr(HostMonitor, "root", str(tmp_path))
     monitor = HostMonitor("", {})
     assert list(monitor.sample()) == [Reading("", "memory_total_bytes", 5120)]

@@ -139,11 +139,17 @@ class _Part:
 
 
 def _opened(root: str, files: Mapping[str, Callable[[bytes], list[Reading]]]) -> list[_Part]:
-    """Open those files that this kernel has."""
+    """Open those files that this kernel has and lets us read."""
     found = []
     for path, read in files.items():
         with contextlib.suppress(OSError):
-            found.append(_Part(proc.ProcFile(os.path.join(root, path)), read))
+            file = proc.ProcFile(os.path.join(root, path))
+            try:
+                file.read()  # a kernel whose pressure files are disabled opens them, but refuses to read
+            except OSError:
+                file.close()
+                continue
+            found.append(_Part(file, read))
     return found
 
 
