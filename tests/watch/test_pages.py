@@ -36,6 +36,9 @@ size_bytes{quantile="0.5"} 10
 size_bytes_sum 90
 size_bytes_count 9
 node:load1 0.5
+# TYPE seen counter
+seen_total{path="/{id}"} 8 1520879607.789 # {trace="x"} 0.67
+seen_total 9 # {trace="x"} 0.67
 broken{
 not_a_number NaN
 infinite +Inf
@@ -54,8 +57,16 @@ def test_a_page_becomes_readings_by_label() -> None:
         ("", "size_bytes_sum_total"): 90,
         ("", "size_bytes_count_total"): 9,
         ("", "node_load1"): 0.5,
+        ("path=/{id}", "seen_total"): 8,
+        ("", "seen_total"): 9,
         ("", "series_left_out"): 0,
     }
+
+
+def test_series_with_long_labels_stay_apart() -> None:
+    first, second, _ = prometheus.parse_page("".join(f'x{{path="{"p" * 120}{one}"}} {one}\n' for one in "12"))
+    assert first.entity != second.entity
+    assert len(first.entity) == len(second.entity) < 140
 
 
 def test_a_page_without_end_is_cut_and_says_so() -> None:
@@ -75,7 +86,7 @@ def test_the_page_is_asked_at_its_url() -> None:
         monitor = PrometheusMonitor(
             "app", {"admin": {"prometheus": {"url": f"http://127.0.0.1:{port}/metrics?x=1"}}}
         )
-        assert len(list(monitor.sample())) == len(list(monitor.sample())) == 10
+        assert len(list(monitor.sample())) == len(list(monitor.sample())) == 12
         monitor.close()
     assert asked == [b"/metrics?x=1"] * 2
     assert len(connections) == 1, "one kept connection"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import zlib
 from collections.abc import Iterator, Mapping
 from typing import ClassVar, NamedTuple
 
@@ -14,9 +15,13 @@ from svload.watch.monitor import ConnectedMonitor, Reading
 MOST_SERIES = 300
 """Further series are left out, in the order of the page, and counted."""
 _MOST_LETTERS = 120
+"""Longer labels are cut, and end in a checksum that keeps the series apart."""
 _LONGEST_LINE = 10_000
 """Characters of a series with its labels, which a regular expression finds; longer ones are left out."""
-_LINE = re.compile(r"([A-Za-z_:][A-Za-z0-9_:]*)(?:\{(.*)\})?\s+(\S+)(?:\s+-?\d+)?\s*")
+_LINE = re.compile(
+    r'([A-Za-z_:][A-Za-z0-9_:]*)(?:\{((?:[^"}]|"(?:[^"\\]|\\.)*")*)\})?\s+(\S+)(?:\s+-?[\d.]+)?\s*(?:# .*)?'
+)
+"""A sample; in OpenMetrics, its time may be a fraction, and an exemplar may follow."""
 _LABEL = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)="((?:[^"\\]|\\.)*)"')
 _PARTS = ("_bucket", "_sum", "_count", "_created")
 
@@ -90,7 +95,9 @@ def _sample(line: str) -> Sample | None:
     except ValueError:
         return None
     labels = " ".join(f"{name}={value}" for name, value in sorted(_LABEL.findall(match[2] or "")))
-    return Sample(match[1], labels[:_MOST_LETTERS], value) if math.isfinite(value) else None
+    if len(labels) > _MOST_LETTERS:
+        labels = f"{labels[:_MOST_LETTERS]}…{zlib.crc32(labels.encode()):08x}"
+    return Sample(match[1], labels, value) if math.isfinite(value) else None
 
 
 def _readings(one: Sample, kinds: Mapping[str, str]) -> Iterator[Reading]:
