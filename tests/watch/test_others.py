@@ -104,6 +104,7 @@ def test_who_it_is_stands_beside_what_it_used(tmp_path: Path, monitor: OthersMon
     [
         (["java", "-Dsecret=1", "-jar", "x.jar"], "java"),
         (["/bin/sh", "TOKEN=1"], "sh"),
+        (["mysql", "", "-psecret"], "mysql"),
         (["sshd: root@pts/0 abc"], "sshd:"),
         ([], ""),
     ],

@@ -242,9 +242,9 @@ def command_of(pid: int, root: str = "/proc") -> str:
     """
     try:
         with open(f"{root}/{pid}/cmdline", "rb") as file:
-            words = file.read(4096).decode("utf-8", "replace").split("\0")
+            words = [word for word in file.read(4096).decode("utf-8", "replace").split("\0") if word]
     except OSError:
         return ""
-    program, *others = [os.path.basename(word.split(" ", 1)[0]) for word in words if word] or [""]
+    program, *others = [os.path.basename(word.split(" ", 1)[0]) for word in words] or [""]
     first = others[0] if others and not words[1].startswith("-") and "=" not in words[1] else ""
     return f"{program} {first}".strip()[:_WORDS_BYTES]
