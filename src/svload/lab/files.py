@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
-import os
 import random
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -49,18 +49,28 @@ def made_files(files: Mapping[str, int], cache: Path) -> Path:
     """Return the folder with these files under `cache`, made if missing, with the same bytes everywhere."""
     text = json.dumps(sorted(files.items()))
     folder = cache / "files" / hashlib.sha256(text.encode()).hexdigest()[:24]
+
+    def make(beside: Path) -> None:
+        for name, size in files.items():
+            _write(beside / name, size)
+
+    return made_once(folder, make)
+
+
+def made_once(folder: Path, make: Callable[[Path], None]) -> Path:
+    """Return the folder, filled by `make` if missing; threads and processes that need it at the same time
+    wait for the first one."""
     if folder.is_dir():
         return folder
     private_folder(folder.parent)
-    beside = folder.with_name(f".{folder.name}.{os.getpid()}")
-    shutil.rmtree(beside, ignore_errors=True)
-    beside.mkdir()
-    for name, size in files.items():
-        _write(beside / name, size)
-    try:
-        beside.rename(folder)
-    except OSError:  # another svload made them meanwhile
-        shutil.rmtree(beside, ignore_errors=True)
+    with folder.with_name(f".{folder.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.is_dir():
+            beside = folder.with_name(f".{folder.name}.new")
+            shutil.rmtree(beside, ignore_errors=True)  # of a killed process
+            beside.mkdir()
+            make(beside)
+            beside.rename(folder)
     return folder
 
 

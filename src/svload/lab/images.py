@@ -9,14 +9,13 @@ from __future__ import annotations
 import bisect
 import hashlib
 import random
-import shutil
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from svload.lab.files import made_once
 from svload.lab.objects import LEAST_IMAGE_BYTES
-from svload.model.private import private_folder
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -54,19 +53,13 @@ class Images:
     @cached_property
     def _pictures(self) -> tuple[bytes, ...]:
         """Return the pictures by size, smallest first."""
-        if not self._home.is_dir():
-            self._draw()
-        return tuple(sorted((file.read_bytes() for file in self._home.glob("*.jpg")), key=len))
+        home = made_once(self._home, _draw)
+        return tuple(sorted((file.read_bytes() for file in home.glob("*.jpg")), key=len))
 
-    def _draw(self) -> None:
-        private_folder(self._home.parent)
-        beside = self._home.with_suffix(".new")
-        shutil.rmtree(beside, ignore_errors=True)
-        beside.mkdir()
-        for number, edge in enumerate(_edges()):
-            _picture(number, edge).save(beside / f"{number:02d}.jpg", quality=QUALITY)
-        shutil.rmtree(self._home, ignore_errors=True)
-        beside.replace(self._home)
+
+def _draw(folder: Path) -> None:
+    for number, edge in enumerate(_edges()):
+        _picture(number, edge).save(folder / f"{number:02d}.jpg", quality=QUALITY)
 
 
 def _edges() -> list[int]:
