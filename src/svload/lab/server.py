@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import os
+import pwd
 import shutil
 import socket
 import time
@@ -41,6 +42,11 @@ def program(name: str) -> str | None:
 def path_of(name: str) -> str:
     """Return its full path, or the name itself if it is not found: starting it then fails with a message."""
     return program(name) or name
+
+
+def user_name() -> str:
+    """Return the user that svload runs as: not by its environment, which `su` leaves unchanged."""
+    return pwd.getpwuid(os.geteuid()).pw_name
 
 
 def missing(kit: str, what: str, hint: str, **more: object) -> Problem:

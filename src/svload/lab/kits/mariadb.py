@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pwd
 import re
 import time
 from collections.abc import Mapping
@@ -13,7 +12,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator
 
 from svload.lab.kit import KitOptions, Permits, SizeBytes, Spelling, option, words
-from svload.lab.server import Server, path_of
+from svload.lab.server import Server, path_of, user_name
 from svload.model.costs import Costs
 from svload.model.errors import SvloadError, fail
 from svload.model.facts import Counters, ServiceFacts, Setting
@@ -124,7 +123,7 @@ class Mariadb(Server):
                 hint="Set SVLOAD_STATE to a folder with a shorter path, or give the study a shorter name.",
             )
         self._port = self.context.take_port("mariadb", self.options.port)
-        work, me = self.context.work, _my_name()
+        work, me = self.context.work, user_name()
         common = ["--no-defaults", f"--datadir={work / 'data'}", "--skip-name-resolve"]
         if os.geteuid() == 0:  # it refuses to run as root unless it is told to
             common.append(f"--user={me}")
@@ -191,7 +190,7 @@ class Mariadb(Server):
         return self.service_facts(
             self._ask("SELECT VERSION()").strip(),
             self.endpoint(self._port, "tcp"),
-            admin={"mariadb": {"socket": socket, "user": _my_name()}},
+            admin={"mariadb": {"socket": socket, "user": user_name()}},
             outputs={"socket": socket, "database": options.database, "user": options.user},
         )
 
@@ -249,7 +248,7 @@ class Mariadb(Server):
 
     def _client(self) -> list[str]:
         """Return the command of its client as administrator."""
-        where = [f"--socket={self._socket}", f"--user={_my_name()}"]
+        where = [f"--socket={self._socket}", f"--user={user_name()}"]
         return [path_of("mariadb"), "--no-defaults", *where, "--batch", "--skip-column-names"]
 
 
@@ -264,11 +263,6 @@ def canonical(status: Mapping[str, str], at_ns: int, opened: int) -> Counters:
     if "Connections" in status:
         values["connections"] = float(status["Connections"]) - opened
     return Counters(at_ns=at_ns, values=values, raw={f"Com_{name}": count for name, count in counted.items()})
-
-
-def _my_name() -> str:
-    """Return the user that svload runs as, who is the server's administrator through its Unix socket."""
-    return pwd.getpwuid(os.geteuid()).pw_name
 
 
 def _plain(text: str) -> str | float:

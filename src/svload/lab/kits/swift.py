@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 import os
 import re
@@ -20,7 +19,7 @@ from svload.host.process.interpreter import python
 from svload.lab import memcache
 from svload.lab.installs import run_installer
 from svload.lab.kit import DurationNs, KitOptions, Permits, SizeBytes, option
-from svload.lab.server import Server, missing
+from svload.lab.server import Server, missing, user_name
 from svload.lab.tools import collector
 from svload.model.costs import Costs
 from svload.model.errors import Problem, fail
@@ -196,10 +195,9 @@ class Swift(Server):
 
     def start(self, neighbours: Mapping[str, ServiceFacts]) -> None:
         take = self.context.take_port
-        self._ports = {
-            part: take(part, None) for part in (*self.options.servers, "memcached", "statsd", "syslog")
-        }
-        self._ports["proxy"] = take("http", self.options.port)
+        self._ports = {"proxy": take("http", self.options.port)}  # first, since it may be a fixed one
+        for part in (*self.options.servers, "memcached", "statsd", "syslog"):
+            self._ports[part] = take(part, None)
         self._point_at(self.context.work / "empty")
         self._write_configuration()
         self._build_rings()
@@ -298,7 +296,7 @@ class Swift(Server):
             "workers": workers,
             "backlog": self.options.backlog,
             "max_clients": self.options.max_clients if part == "proxy" else 1024,
-            "user": getpass.getuser(),
+            "user": user_name(),
             "swift_dir": work,
             "devices": work / "devices",
             "mount_check": "false",
