@@ -181,8 +181,9 @@ def test_ports_are_given_once_and_kept_for_their_part() -> None:
     assert len(set(given)) == 3
     assert all(LOWEST <= port <= HIGHEST for port in given)
     assert ports.take("a", "https") == given[1]
-    with pytest.raises(SvloadError):
-        ports.take("b", "http", fixed=given[0])
+    for service, part in (("b", "http"), ("a", "status")):
+        with pytest.raises(SvloadError):
+            ports.take(service, part, fixed=given[0])
 
 
 def test_the_accept_queue_is_read_from_the_kernel() -> None:

@@ -36,7 +36,7 @@ class Ports:
             if before is not None and fixed in (None, before):
                 self._wait_until_free(service, before)
                 return before
-            port = self._check(service, fixed) if fixed is not None else self._search(service)
+            port = self._check(service, part, fixed) if fixed is not None else self._search(service)
             self._given[service, part] = port
             return port
 
@@ -45,8 +45,8 @@ class Ports:
         with self._lock:
             return frozenset(self._given.values())
 
-    def _check(self, service: str, port: int) -> int:
-        others = {given for (owner, _), given in self._given.items() if owner != service}
+    def _check(self, service: str, part: str, port: int) -> int:
+        others = {given for key, given in self._given.items() if key != (service, part)}
         if port in others or not is_free(LOOPBACK, port):
             raise _taken(service, port)
         return port
