@@ -125,13 +125,13 @@ class ServiceGroups:
         self._make(
             name, MakeGroup(name=name, limits=limits, within=options.within, open_to=counted, folders=places)
         )
+        self._parts[name] = parts  # before they are made, so that `drop` removes those that were
         for part in (*parts, REST) if parts else ():
             kinds = tuple(self._open_to.get(f"{service}.{part}", ()))
             own = _group_of(name, part)
             self._make(
                 own, MakeGroup(name=own, limits=GroupLimits(), within=name, open_to=kinds, folders=places)
             )
-        self._parts[name] = parts
         return name
 
     def _make(self, name: str, order: MakeGroup) -> None:

@@ -71,14 +71,14 @@ class ServiceLinks:
         made = _Made(result["address"], limits, result, self._folder / f"{name}.state", None)
         self._made[name] = made
         if limits.latency_ns is not None:
-            made.process = self._delayed(name, made, limits.latency_ns)
+            self._start_delay(name, made, limits.latency_ns)
         return made.address
 
     def hub(self) -> str:
         """Return the address by which linked services reach the others. Raises SvloadError agent-refused."""
         return str(self._host.prepare([OpenLinks()])[0]["address"])
 
-    def _delayed(self, name: str, made: _Made, latency_ns: int) -> Mapping[str, Any]:
+    def _start_delay(self, name: str, made: _Made, latency_ns: int) -> None:
         """Delay each direction by half of the latency."""
         private_folder(self._folder)
         write_line_state(made.state, latency_ns // 2)
@@ -93,7 +93,7 @@ class ServiceLinks:
             limits=Limits(cores=self._cores),
             link=name,
         )
-        process: Mapping[str, Any] = self._host.prepare([order])[0]
+        made.process = self._host.prepare([order])[0]
         deadline = time.monotonic() + _READY_BOUND_S
         while not read_line_state(made.state).started:
             if self._host.exited(child) is not None or time.monotonic() > deadline:
@@ -105,7 +105,6 @@ class ServiceLinks:
                     hint=f"See {log}.",
                 )
             time.sleep(_POLL_S)
-        return process
 
     def change(self, name: str, limits: Mapping[str, float]) -> dict[str, float]:
         """Set limits of a link (LINK_SPEED, LINK_LATENCY); return them as read back. Raises SvloadError."""
