@@ -4,20 +4,34 @@ from __future__ import annotations
 
 import datetime
 import json
+import os
+import pwd
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from tests.evolve import evolve
 
+from svload.lab import files, installs
 from svload.lab.authority import MARGIN, Authority
 from svload.lab.catalogue import all_kits, check_specs
 from svload.lab.graph import costs_of, reached, waves
+from svload.lab.groups import ServiceGroups
+from svload.lab.kit import KitContext
 from svload.lab.kits import varnish
-from svload.lab.kits.truth import canonical, native_distribution
+from svload.lab.kits.swift import Swift, SwiftOptions
+from svload.lab.kits.truth import TruthOptions, canonical, native_distribution
+from svload.lab.links import ServiceLinks
 from svload.lab.objects import content, fill_key, planned_accounts, planned_containers, planned_objects
 from svload.model.costs import Costs
+from svload.model.errors import SvloadError, fail
+from svload.model.messages import DropGroup, Limits, MakeGroup
 from svload.model.study import ObjectSet
 from svload.study.tree import Node
 
@@ -187,3 +201,91 @@ def test_a_request_that_waited_for_anothers_fetch_is_one_request(woken: float, r
     main = {"client_req": 95.0, "cache_hit": 45.0, "cache_miss": 5.0, "busy_wakeup": woken}
     assert varnish.canonical(main, at_ns=1).values["requests"] == requests
     assert varnish.canonical({"client_req": 7.0}, at_ns=1).values["requests"] == 7.0
+
+
+class Refusing:
+    """An agent that makes `most` groups, and whose processes all end at once; it notes what it is asked."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.asked: list[Any] = []
+
+    def prepare(self, actions: Sequence[Any], timeout_s: float = 60.0) -> list[dict[str, Any]]:
+        self.asked += actions
+        if sum(isinstance(one, MakeGroup) for one in self.asked) > self.most:
+            raise fail("agent-refused", reason="no more groups", hint="")
+        names = ("address", "inside", "outside", "fabric", "network")
+        return [
+            {"paths": {}, "pid": 5, "rate_bytes_per_s": None, **dict.fromkeys(names, "x")} for _ in actions
+        ]
+
+    def stop(self, children: Sequence[str], grace_s: float = 5.0, now: bool = False) -> dict[str, int]:
+        self.asked += children
+        return {}
+
+    def exited(self, child: str) -> int | None:
+        return 1
+
+
+def test_the_groups_that_were_made_are_removed_after_a_failed_start() -> None:
+    host = Refusing(most=2)
+    groups = ServiceGroups(host, {"a": ["cpus"], "a.one": ["cpus"], "a.two": ["cpus"]})
+    with pytest.raises(SvloadError):
+        groups.make("a", TruthOptions(role="store"))
+    host.most = 9
+    groups.drop("a")
+    assert [one.name for one in host.asked if isinstance(one, DropGroup)] == ["a.one", "a"]
+
+
+def test_a_delay_line_that_did_not_start_is_stopped(tmp_path: Path) -> None:
+    host = Refusing(most=0)
+    links = ServiceLinks(host, tmp_path / "links", None)
+    with pytest.raises(SvloadError, match="did not start"):
+        links.make("a", TruthOptions.model_validate({"role": "store", "link": {"latency": "2 ms"}}))
+    links.drop("a")
+    assert [one for one in host.asked if isinstance(one, str)] == ["a.delay-line"]
+
+
+def test_files_that_two_need_at_once_are_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    both, write, written = threading.Barrier(2), files._write, list[str]()
+
+    def slowly(path: Path, size: int) -> None:
+        written.append(path.name)
+        with suppress(threading.BrokenBarrierError):
+            both.wait(0.2)
+        write(path, size)
+
+    monkeypatch.setattr(files, "_write", slowly)
+    with ThreadPoolExecutor(2) as pool:
+        [folder, other] = pool.map(lambda _: files.made_files({"a": 5, "b": 6}, tmp_path), range(2))
+    assert folder == other
+    assert written == ["a", "b"]
+    assert {path.name: path.stat().st_size for path in folder.iterdir()} == {"a": 5, "b": 6}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [(None, None), ("#!/bin/sh\nexit 0\n", "#!/bin/sh\nexit 0\n"), (installs._POLICY, None)],
+)
+def test_only_svloads_own_policy_of_daemons_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str | None, after: str | None
+) -> None:
+    guard = tmp_path / "policy-rc.d"
+    if before is not None:
+        guard.write_text(before)
+    monkeypatch.setattr(installs, "_GUARD", guard)
+    with installs._no_daemons():
+        assert guard.exists()
+    assert (guard.read_text() if guard.exists() else None) == after
+
+
+def test_swift_runs_as_the_user_of_the_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`su` without a dash leaves the names in the environment."""
+    for name in ("LOGNAME", "USER"):
+        monkeypatch.setenv(name, "somebody-else")
+    folders = (tmp_path, tmp_path, tmp_path, tmp_path)
+    swift = Swift(
+        SwiftOptions(), KitContext("a", *folders, Refusing(most=0), Limits(), None, lambda part, fixed: 1)
+    )
+    swift._ports = {"proxy": 1, "syslog": 2}
+    assert f"\nuser = {pwd.getpwuid(os.geteuid()).pw_name}\n" in swift._common("proxy", 1, {})

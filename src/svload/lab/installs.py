@@ -12,6 +12,7 @@ from svload.model.errors import fail
 from svload.model.outputs import write_output
 
 _GUARD = Path("/usr/sbin/policy-rc.d")
+_POLICY = "#!/bin/sh\n# written by svload lab install\nexit 101\n"
 _APT = ("apt-get", "-o", "DPkg::Lock::Timeout=120", "-qq")
 APT_WITHIN_S = 900.0
 
@@ -33,10 +34,11 @@ def apt_install(packages: Sequence[str], root: bool) -> list[str]:
 
 @contextmanager
 def _no_daemons() -> Iterator[None]:
-    """Forbid, unless there is a policy-rc.d, that Debian starts a daemon once it is installed."""
-    mine = not _GUARD.exists()
+    """Forbid that Debian starts a daemon once it is installed, unless there is a policy-rc.d of others. One
+    that a killed svload left is removed at the end too."""
+    mine = not _GUARD.exists() or _GUARD.read_bytes() == _POLICY.encode()
     if mine:
-        write_output(_GUARD, "#!/bin/sh\nexit 101\n", 0o755)
+        write_output(_GUARD, _POLICY, 0o755)
     try:
         yield
     finally:
