@@ -217,9 +217,9 @@ def test_disks_are_limited_by_blkio_of_version_1(offer: Offer) -> None:
     assert Path(paths["blkio"], "blkio.throttle.read_bps_device").read_text() == "254:0 20000000"
     assert Path(paths["blkio"], "blkio.throttle.write_bps_device").read_text() == "254:0 10000000"
     assert cgroups.read_back(paths) == HELD
-    found = "254:0 Read 4096\n254:0 Write 512\n8:0 Read 1\nTotal 4609\n"
+    found = "254:0 Read 4096\n254:0 Write 512\n8:0 Read 4096\nTotal 8704\n"
     Path(paths["blkio"], "blkio.throttle.io_service_bytes").write_text(found)
-    assert [disk_rates.moved_bytes(paths, way) for way in disk_rates.WAYS] == [4097, 512]
+    assert [disk_rates.moved_bytes(paths, way) for way in disk_rates.WAYS] == [4096, 512]
 
 
 def test_disks_are_limited_by_io_of_version_2(offer: Offer) -> None:
@@ -232,7 +232,7 @@ def test_disks_are_limited_by_io_of_version_2(offer: Offer) -> None:
     assert cgroups.read_back(paths) == HELD
     assert disk_rates.moved_bytes(paths, "read") is None
     Path(paths["unified"], "io.stat").write_text(
-        "254:0 rbytes=4096 wbytes=512 rios=1 wios=1 dbytes=0 dios=0\n"
+        "254:0 rbytes=4096 wbytes=512 rios=1 wios=1 dbytes=0 dios=0\n8:0 rbytes=4096 wbytes=512\n"
     )
     assert [disk_rates.moved_bytes(paths, way) for way in disk_rates.WAYS] == [4096, 512]
 

@@ -55,17 +55,22 @@ def held(paths: Mapping[str, str], way: Way) -> int | None:
 
 
 def moved_bytes(paths: Mapping[str, str], way: Way) -> int | None:
-    """Return the bytes read from all disks, or written, since the group was made; None if not counted."""
+    """Return the bytes read or written since the group was made, on that disk with a rate where they are most;
+    None if not counted.
+
+    The rate applies to each disk, and a disk below another one (LVM) counts the same bytes again.
+    """
     old, new = _COUNTED[way]
     if BLKIO in paths:
-        found = [
-            words for words in _lines(paths[BLKIO], "blkio.throttle.io_service_bytes") if words[1] == old
-        ]
-        return sum(int(words[2]) for words in found)
-    if not os.path.exists(os.path.join(paths.get(UNIFIED, "/proc/nowhere"), "io.stat")):
+        lines = _lines(paths[BLKIO], "blkio.throttle.io_service_bytes")
+        found = {words[0]: int(words[2]) for words in lines if words[1] == old}
+    elif os.path.exists(os.path.join(paths.get(UNIFIED, "/proc/nowhere"), "io.stat")):
+        lines = _lines(paths[UNIFIED], "io.stat")
+        counts = {words[0]: dict(word.split("=") for word in words[1:]) for words in lines}
+        found = {disk: int(one.get(new, 0)) for disk, one in counts.items()}
+    else:
         return None
-    counts = [dict(word.split("=") for word in words[1:]) for words in _lines(paths[UNIFIED], "io.stat")]
-    return sum(int(one.get(new, 0)) for one in counts)
+    return max((found.get(disk, 0) for disk in disks(paths, way)), default=0)
 
 
 def _lines(folder: str, file: str) -> list[list[str]]:
