@@ -21,6 +21,7 @@ from tests.evolve import evolve
 from svload.lab import files, installs
 from svload.lab.authority import MARGIN, Authority
 from svload.lab.catalogue import all_kits, check_specs
+from svload.lab.elsewhere import packed_folder, unpack
 from svload.lab.graph import costs_of, reached, waves
 from svload.lab.groups import ServiceGroups
 from svload.lab.kit import KitContext
@@ -289,3 +290,15 @@ def test_swift_runs_as_the_user_of_the_process(tmp_path: Path, monkeypatch: pyte
     )
     swift._ports = {"proxy": 1, "syslog": 2}
     assert f"\nuser = {pwd.getpwuid(os.geteuid()).pw_name}\n" in swift._common("proxy", 1, {})
+
+
+def test_links_in_a_studys_folder_reach_its_machines_as_files(tmp_path: Path) -> None:
+    study, there = tmp_path / "study", tmp_path / "there"
+    for folder in (study, there):
+        folder.mkdir()
+    (study / "data.csv").write_text("a")
+    (study / "same.csv").symlink_to(study / "data.csv")
+    (tmp_path / "other.csv").write_text("b")
+    (study / "other.csv").symlink_to(tmp_path / "other.csv")
+    unpack(packed_folder(study), there)
+    assert {path.name: path.read_text() for path in there.iterdir()} == {"data.csv": "a", "same.csv": "a"}

@@ -228,10 +228,15 @@ def _plain(problem: Problem) -> Problem:
 
 def packed_folder(folder: Path) -> bytes:
     """Return a study's folder as a tar file, without the results of runs and builds. Raises SvloadError
-    file-refused if it is larger than MOST_STUDY_BYTES."""
-    out, size = io.BytesIO(), 0
-    with tarfile.open(fileobj=out, mode="w:gz", compresslevel=1) as tar:
+    file-refused if it is larger than MOST_STUDY_BYTES.
+
+    A link to one of its files becomes a file; one that leads elsewhere is left out, as no kit opens it.
+    """
+    out, size, root = io.BytesIO(), 0, folder.resolve()
+    with tarfile.open(fileobj=out, mode="w:gz", compresslevel=1, dereference=True) as tar:
         for path in _files(folder):
+            if root not in path.resolve().parents:
+                continue
             size += path.stat().st_size
             if size > MOST_STUDY_BYTES:
                 reason = f"it holds more than {MOST_STUDY_BYTES >> 20} MiB, which would be copied to each machine that serves"
