@@ -30,9 +30,11 @@ from svload.lab.kits.swift import Swift, SwiftOptions
 from svload.lab.kits.truth import TruthOptions, canonical, native_distribution
 from svload.lab.links import ServiceLinks
 from svload.lab.objects import content, fill_key, planned_accounts, planned_containers, planned_objects
+from svload.lab.place import Place
+from svload.lab.standing import Starter
 from svload.model.costs import Costs
 from svload.model.errors import SvloadError, fail
-from svload.model.messages import DropGroup, Limits, MakeGroup
+from svload.model.messages import DropGroup, DropLink, Limits, MakeGroup
 from svload.model.study import ObjectSet
 from svload.study.tree import Node
 
@@ -245,6 +247,30 @@ def test_a_delay_line_that_did_not_start_is_stopped(tmp_path: Path) -> None:
         links.make("a", TruthOptions.model_validate({"role": "store", "link": {"latency": "2 ms"}}))
     links.drop("a")
     assert [one for one in host.asked if isinstance(one, str)] == ["a.delay-line"]
+
+
+def test_the_link_of_a_server_whose_group_is_refused_is_removed(tmp_path: Path) -> None:
+    host, life = Refusing(most=0), datetime.timedelta(days=1)
+    links = ServiceLinks(host, tmp_path, None)
+    starter = Starter(
+        host,
+        ServiceGroups(host),
+        links,
+        tmp_path / "work",
+        tmp_path,
+        tmp_path,
+        tmp_path,
+        None,
+        {},
+        lambda: False,
+        1.0,
+        life,
+        lambda event: None,
+    )
+    options = {"role": "store", "link": {"rate": "1 MB/s"}, "cpus": 1.0}
+    with pytest.raises(SvloadError, match="no more groups"):
+        Place(starter).start(spec("a", "truth", **options), TruthOptions.model_validate(options), {}, False)
+    assert DropLink(name="a") in host.asked
 
 
 def test_files_that_two_need_at_once_are_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,7 +44,11 @@ class Place(FaultHands):
 
         `neighbours` are the facts of the services that it needs; `reached`: servers with links connect to it.
         """
-        made = self._starter.make(spec, options, neighbours, reached=reached)
+        try:
+            made = self._starter.make(spec, options, neighbours, reached=reached)
+        except BaseException:
+            self._starter.drop(spec.name)
+            raise
         self._standing[spec.name] = made
         return self._starter.bring_up(made, options, neighbours)
 

@@ -141,10 +141,14 @@ class Starter:
         for part in reversed(server.parts):
             with suppress(SvloadError):
                 part.down()
+        self.drop(name)
+        self.say("down", name)
+
+    def drop(self, name: str) -> None:
+        """Remove a server's control groups and link."""
         for drop in (self.groups.drop, self.links.drop):
             with suppress(SvloadError):
                 drop(name)
-        self.say("down", name)
 
     def say(self, state: str, service: str, **more: object) -> None:
         """Report that a service is `up`, `ready` or `down`."""
