@@ -55,8 +55,8 @@ def held(paths: Mapping[str, str], way: Way) -> int | None:
 
 
 def moved_bytes(paths: Mapping[str, str], way: Way) -> int | None:
-    """Return the bytes read or written since the group was made, on that disk with a rate where they are most;
-    None if not counted.
+    """Return the bytes read or written since the group was made, on the disk with a rate where they are
+    most; None if not counted.
 
     The rate applies to each disk, and a disk below another one (LVM) counts the same bytes again.
     """

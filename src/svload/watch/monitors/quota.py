@@ -36,9 +36,9 @@ class QuotaMonitor(Monitor):
         "group_processes": "number of processes and threads in the group",
         "group_processes_limit": "number of them that there may be; absent without a limit",
         "forks_refused_total": "number of forks that the limit of processes refused",
-        "group_disk_read_bytes_total": "bytes that the group read from the limited disk that it reads most from",
+        "group_disk_read_bytes_total": "bytes read from the limited disk that the group reads most",
         "group_disk_read_limit_bytes": "bytes that it may read from each disk a second",
-        "group_disk_write_bytes_total": "bytes that the group wrote to the limited disk that it writes most to",
+        "group_disk_write_bytes_total": "bytes written to the limited disk that the group writes most",
         "group_disk_write_limit_bytes": "bytes that it may write to each disk a second",
     }
     limits = (
