@@ -43,7 +43,7 @@ OTHERWISE = {
     "host/process/warm.py": (1, "a child's log"),
     "lab/authority.py": (1, "a key, made where no file is"),
     "lab/builds.py": (1, "a file that is locked"),
-    "lab/files.py": (1, "in a new folder that is renamed"),
+    "lab/files.py": (2, "a file that is locked, and files in a new folder that is renamed"),
     "run/kept.py": (2, "a child's log, and a file that is locked"),
     "store/foreign/run.py": (2, "a study in a folder that only this command knows"),
     "store/layout.py": (1, "a link, made beside and renamed"),
