@@ -58,7 +58,7 @@ def moved_bytes(paths: Mapping[str, str], way: Way) -> int | None:
     """Return the bytes read or written since the group was made, on the disk with a rate where they are
     most; None if not counted.
 
-    The rate applies to each disk, and a disk below another one (LVM) counts the same bytes again.
+    The rate applies to each disk; a disk that lies on another one may count the same bytes again.
     """
     old, new = _COUNTED[way]
     if BLKIO in paths:
