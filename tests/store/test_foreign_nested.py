@@ -82,13 +82,20 @@ def test_without_message_and_url_names_decide(rows: list[Row], stand: list[str],
     assert [read.labels[code] for code in read.label.tolist()] == stand
 
 
+PAY = '<httpSample t="5" ts="0" s="true" lb="pay" rm="OK" tn="Users 1-1"/>'
+
+
 @pytest.mark.parametrize(
-    ("inside", "stand"), [("", ["Checkout"]), ('<httpSample t="5" ts="0" s="true" lb="pay"/>', ["pay"])]
+    ("before", "inside", "stand"), [("", "", ["Checkout"]), ("", PAY, ["pay"]), (PAY, "", ["pay"])]
 )
-def test_an_empty_transaction_in_xml_is_the_request(inside: str, stand: list[str], tmp_path: Path) -> None:
+def test_a_transaction_in_xml_without_samples_is_a_request(
+    before: str, inside: str, stand: list[str], tmp_path: Path
+) -> None:
+    """Its samples are in it or, if it makes no parent sample, before it."""
     path = tmp_path / "a.xml"
     path.write_text(
-        f'<testResults version="1.2"><sample t="9" ts="0" s="false" lb="Checkout" rm="{HOLDS}">{inside}</sample></testResults>',
+        f'<testResults version="1.2">{before}<sample t="9" ts="0" s="false" lb="Checkout" rm="{HOLDS}" tn="Users 1-1">'
+        f"{inside}</sample></testResults>",
         encoding="utf-8",
     )
     read = read_jtl_xml(path)

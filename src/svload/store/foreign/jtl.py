@@ -190,10 +190,10 @@ def _form_of(path: Path) -> Form:
 
 
 class Samples:
-    """JMeter's samples as they are read, from CSV or XML; `nested` is False if the reader left out parts."""
+    """JMeter's samples as they are read, from CSV or XML."""
 
-    def __init__(self, path: Path, form: Form = Form(), nested: bool = True) -> None:
-        self._path, self._form, self._nested = path, form, nested
+    def __init__(self, path: Path, form: Form = Form()) -> None:
+        self._path, self._form = path, form
         self._columns = Columns(path)
         self._labels, self._threads, self._groups = Codes(NAMES), Codes(THREADS), Codes(NAMES)
         self._group_of: dict[int, int] = {}
@@ -230,8 +230,7 @@ class Samples:
             pieces["thread"] = known[codes]
             groups = np.array([self._group_of[code] for code in known.tolist()], dtype=np.int16)
             pieces["group"] = groups[codes]
-            if self._nested:
-                pieces["kind"] = _kinds(batch, names)
+            pieces["kind"] = _kinds(batch, names)
         self._columns.add(len(batch), **pieces)
 
     def requests(self) -> Requests:

@@ -94,11 +94,11 @@ class _Transaction:
 
 class _Reader:
     """Handles elements as they open and close. Samples within a request are its parts; a transaction is left
-    out if it holds requests."""
+    out if it holds requests. `Samples` leaves out transactions whose samples precede them."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._samples = Samples(path, nested=False)
+        self._samples = Samples(path)
         self._open: list[_Transaction | Literal[True] | None] = []
         self._count = 0
         self._counting = 0
