@@ -37,6 +37,18 @@ def test_a_record_that_was_begun_is_left_out(name: str, begun: int, tmp_path: Pa
     assert CUT in found.notes and CUT not in whole.notes
 
 
+@pytest.mark.parametrize("points", [2, 3, 6])
+@pytest.mark.parametrize("name", ["a.csv", "a.json"])
+def test_a_k6_request_without_its_last_points_is_left_out(name: str, points: int, tmp_path: Path) -> None:
+    """Times of the other requests still contain what connecting took."""
+    whole = read(WRITERS[name](tmp_path / name, LOAD[:-1]))
+    lines = WRITERS[name](tmp_path / name, LOAD).read_text(encoding="utf-8").splitlines(keepends=True)
+    (tmp_path / name).write_text("".join(lines[: points - 9]), encoding="utf-8")
+    found = read(tmp_path / name)
+    assert found.requests == len(LOAD) - 1 and found.notes == (CUT, *whole.notes)
+    assert found.groups[0].request_ns == whole.groups[0].request_ns
+
+
 @pytest.mark.parametrize("name", WRITERS)
 def test_without_its_last_line_end_a_file_is_whole(name: str, tmp_path: Path) -> None:
     text = WRITERS[name](tmp_path / name, LOAD).read_text(encoding="utf-8")

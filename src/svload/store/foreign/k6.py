@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -187,6 +187,8 @@ class _Points:
         self._columns = Columns(path)
         self._labels, self._groups = Codes(NAMES), Codes(NAMES)
         self._counts = dict.fromkeys(_READ, 0)
+        self._last: list[str] = []
+        """metrics of the last points, at least those of one request"""
         self.notes: list[str] = []
 
     def add(self, table: pa.Table) -> None:
@@ -196,6 +198,7 @@ class _Points:
         if len(values) and not np.isfinite(values).all():
             raise Faulty("a value is no number")
         metric = table.column("metric")
+        self._last = (self._last + metric.slice(max(len(metric) - len(_READ), 0)).to_pylist())[-len(_READ) :]
         for name in _READ:
             mine = table.filter(pc.equal(metric, name))
             if not len(mine):
@@ -230,6 +233,13 @@ class _Points:
             "ok": ok,
         }
 
+    def _is_cut(self) -> bool:
+        """Return whether only the last request lacks a point: k6 was killed while it wrote them."""
+        rows, after = self._counts[DURATION], " ".join(self._last).rpartition(DURATION)[2].split()
+        return rows > 1 and any(
+            self._counts[name] == rows - 1 and name not in after for name in (BLOCKED, WAITING, CONNECTING)
+        )
+
     def requests(self, clock_ns: int) -> Requests:
         """Return all of them: a request ends when its points are stamped; its start is that minus its blocked
         time and its duration."""
@@ -239,13 +249,20 @@ class _Points:
                 "k6 dropped iterations, so its arrivals came at a rate: response is counted from the begin, "
                 "since no file says when a request was due."
             )
-        spent = columns.take(f"{DURATION}.value", np.float64)
-        rows = len(spent)
+        rows = all_rows = self._counts[DURATION]
+        if self._is_cut():
+            rows -= 1
+            notes += [] if CUT in notes else [CUT]
+
+        def own(name: str, dtype: Any) -> Ints:
+            return columns.take(name, dtype)[:rows]
 
         def paired(name: str) -> Ints | None:
             """Return the times of a metric that every request has."""
             cells = columns.find(f"{name}.value", np.float64)
-            return cells if self._counts[name] == rows else None
+            return cells[:rows] if cells is not None and len(cells) in (rows, all_rows) else None
+
+        spent = own(f"{DURATION}.value", np.float64)
 
         blocked, waiting, connecting = map(paired, (BLOCKED, WAITING, CONNECTING))
         if blocked is not None:
@@ -257,11 +274,11 @@ class _Points:
         spent_ns = _ns(spent)
         first_byte = None if waiting is None or blocked is None else _ns(waiting + blocked)
         connect = None if connecting is None else _ns(connecting)
-        begun = columns.take(f"{DURATION}.at", np.int64) - spent_ns
+        begun = own(f"{DURATION}.at", np.int64) - spent_ns
         users = None
         at, count = columns.take(f"{USERS}.at", np.int64), columns.take(f"{USERS}.value", np.float64)
         epoch, begun = from_first(self._path, begun)
-        group, names = columns.take("group", np.int16), tuple(name or "load" for name in self._groups.all())
+        group, names = own("group", np.int16), tuple(name or "load" for name in self._groups.all())
         of_group: tuple[int, ...] = ()
         if len(at):
             users = changes(at - epoch, np.rint(count).astype(np.int64))
@@ -269,9 +286,9 @@ class _Points:
         else:
             notes.append("It has no points of vus, so ramps can't be distinguished from the load.")
         return Requests(
-            epoch_ns=epoch, clock_ns=clock_ns, begun_ns=begun, spent_ns=spent_ns, ok=columns.take("ok", bool), group=group,
-            label=columns.take("label", np.int16), groups=names, labels=self._labels.all(), status=columns.take("status", np.uint16),
-            error=columns.take("error", np.uint16), first_byte=first_byte, connect=connect, users=users, users_of_group=of_group,
+            epoch_ns=epoch, clock_ns=clock_ns, begun_ns=begun, spent_ns=spent_ns, ok=own("ok", bool), group=group,
+            label=own("label", np.int16), groups=names, labels=self._labels.all(), status=own("status", np.uint16),
+            error=own("error", np.uint16), first_byte=first_byte, connect=connect, users=users, users_of_group=of_group,
             notes=tuple(notes),
         )  # fmt: skip
 
