@@ -14,6 +14,7 @@ from tests.store import foreign_files as files
 
 from svload.model.errors import SvloadError
 from svload.store import read_trial
+from svload.store.foreign.jtl import thread_group
 from svload.store.foreign.locust import MOST_SECONDS_A_ROW
 from svload.store.foreign.run import Source, form_of, read_foreign, write_run
 from svload.store.foreign.tabulate import MOST_STEPS, Made
@@ -160,6 +161,11 @@ def test_taurus_groups(threads: tuple[str, ...], groups: set[str], tmp_path: Pat
     path.write_text("\n".join(lines) + "\n")
     assert form_of(path) == "jtl"
     assert set(made(path).group_names.values()) == groups
+
+
+@pytest.mark.parametrize("name", ["-" * 200_000, "1" * 200_000])
+def test_long_thread_names_take_no_quadratic_time(name: str) -> None:
+    assert thread_group(name) == name and thread_group(f"{name}-a 1-2") == f"{name}-a"
 
 
 @pytest.mark.parametrize("think", [0, 50])

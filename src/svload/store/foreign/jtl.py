@@ -74,7 +74,8 @@ TRANSACTION_MESSAGE = "Number of samples in transaction"
 also in the file."""
 OWN_ERROR = "Non HTTP response code: svload."
 """The start of the code that svload exports for a request without an answer; the error's name follows."""
-_THREAD = re.compile(r"(?P<group>.*?)[ _-]*\d+-\d+$", re.DOTALL)
+_NUMBER = re.compile(r"(?<!\d)\d+-\d+\Z")
+"""A thread's number at the end of its name. It is searched from the start of each number only: names may be long."""
 _BEGINS = rb'"?[\d./:-]{8,30}[ T,;\t|]|"?[\d./:-]{1,30}\Z'
 """How a record begins: with its stamp, which is the first column unless somebody moved it."""
 _EXCEPTIONS = (
@@ -343,8 +344,8 @@ def _kinds(batch: pa.RecordBatch, names: set[str]) -> Ints:
 
 def thread_group(thread: str) -> str:
     """Return `Thread Group` for `Thread Group 1-5`."""
-    match = _THREAD.fullmatch(thread)
-    return match["group"].strip() if match else thread.strip()
+    number = _NUMBER.search(thread)
+    return (thread[: number.start()].rstrip(" _-") if number else thread).strip()
 
 
 def status_of(code: str) -> int:
