@@ -124,6 +124,12 @@ def test_a_full_locust_history_has_steps(tmp_path: Path) -> None:
         assert int(full.tables["intervals"][column].sum()) == int(whole.tables["intervals"][column].sum())
 
 
+def test_small_means_of_locust_have_exponents(tmp_path: Path) -> None:
+    path = files.write_history(tmp_path / "x_stats_history.csv", LOAD)
+    path.write_text(path.read_text().replace(",1234.0", ",9.5e-05"))
+    assert made(path).requests and made(path).groups[0].bytes_received == 0
+
+
 @pytest.mark.parametrize(
     ("one", "other", "labels"),
     [

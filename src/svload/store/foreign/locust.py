@@ -110,7 +110,7 @@ def read_history(path: Path, measure_all: bool = False) -> Made:
 def _number(path: Path, line: int, name: str, cell: str) -> float:
     if cell in ("N/A", "") and name.startswith("Total Average"):
         return 0.0
-    value = float(cell) if re.fullmatch(r"\d{1,15}(\.\d{1,30})?", cell) else math.nan
+    value = float(cell) if re.fullmatch(r"\d{1,15}(\.\d{1,30})?(e-\d{1,3})?", cell) else math.nan
     if not 0 <= value <= _MOST_OF.get(name, _MOST):
         raise unreadable(path, line, f"{name} is not a valid number: “{shortened(cell, 40)}”", HINT)
     return value
