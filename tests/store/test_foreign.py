@@ -291,6 +291,19 @@ def test_the_share_that_is_kept_is_reported(tmp_path: Path) -> None:
     assert not any("ramps" in note for note in whole.notes)
 
 
+def test_users_before_the_first_request_are_outside_the_window(tmp_path: Path) -> None:
+    """k6 counts users from the start of the test, and they may begin with a pause."""
+    path = files.write_k6_json(tmp_path / "a.json", files.closed_loop(users=5, ramp=0))
+    first, *rest = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    users = (
+        '{"metric":"vus","type":"Point","data":{"time":"2023-11-14T22:13:%s.000Z","value":%s,"tags":{}}}\n'
+    )
+    path.write_text(first + users % (10, 1) + users % (12, 5) + "".join(rest), encoding="utf-8")
+    read = made(path)
+    assert read.window_ns[0] == 0
+    assert read.groups[0].active_ns == 5 * read.window_ns[1]
+
+
 def shifted(load: list[files.Asked], by_ms: int) -> list[files.Asked]:
     return [replace(one, begun=one.begun + by_ms) for one in load]
 

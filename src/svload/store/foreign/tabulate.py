@@ -186,7 +186,7 @@ def without_ramps(level: Users, last: int) -> tuple[int, int]:
     share = np.cumsum(lasts[order])
     usual = level.count[order][np.searchsorted(share, 0.9 * share[-1])] if share[-1] else level.count.max()
     there = np.flatnonzero(level.count >= 0.9 * usual)
-    low = 0 if there[0] == 0 else int(level.at_ns[there[0]])
+    low = 0 if there[0] == 0 else max(int(level.at_ns[there[0]]), 0)
     after = int(there[-1]) + 1
     high = min(int(level.at_ns[after]), last) if after < len(level.at_ns) else last
     return low, max(high, low)
