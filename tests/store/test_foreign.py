@@ -166,7 +166,9 @@ def test_taurus_groups(threads: tuple[str, ...], groups: set[str], tmp_path: Pat
         lines.append(",".join(map(str, cells)))
     path.write_text("\n".join(lines) + "\n")
     assert form_of(path) == "jtl"
-    assert set(made(path).group_names.values()) == groups
+    read = made(path)
+    assert set(read.group_names.values()) == groups
+    assert set(read.users.values()) == ({1} if threads else {2}), "allThreads counts those of all groups"
 
 
 @pytest.mark.parametrize("name", ["-" * 200_000, "1" * 200_000])

@@ -284,7 +284,7 @@ class Samples:
         failure[ok] = 0
         everybody, in_group = column("allThreads", np.int32), column("grpThreads", np.int32)
         users, of_group = _users(everybody, in_group, begun, spent, group, names)
-        if not of_group:
+        if users is None:
             notes.append(
                 "It does not say how many threads there were at each moment (allThreads, grpThreads): its ramps are "
                 "found by the requests that began in each second."
@@ -409,15 +409,17 @@ def _users(
     group: Ints,
     names: tuple[str, ...],
 ) -> tuple[Users | None, tuple[int, ...]]:
-    """Return the threads over time (JMeter records them when a sample ends), and the most of each group."""
+    """Return the threads over time (JMeter records them when a sample ends), and the most of each group; empty
+    if the file only counts those of all groups together."""
     if everybody is None and of_group is None:
         return None, ()
     if everybody is None:
         everybody = of_group
-    if of_group is None:
-        of_group = everybody
     assert everybody is not None
-    assert of_group is not None
+    if of_group is None:
+        if len(names) > 1:
+            return changes(begun + spent, everybody), ()
+        of_group = everybody
     most = np.zeros(len(names), dtype=np.int64)
     np.maximum.at(most, group, of_group)
     if len(names) == 1:
