@@ -89,8 +89,8 @@ def read_history(path: Path, measure_all: bool = False) -> Made:
             raise unreadable(path, line, "more requests failed than were made", HINT)
         of_name.append(row)
     whole = next((found.pop(key) for key in list(found) if key[0] == ALL_NAMES), [])
-    if len(whole) < 2 or whole[-1][2] < 1:
-        raise unreadable(path, line, f"it holds fewer than two rows called {ALL_NAMES} with requests", HINT)
+    if len(whole) < 2 or whole[-1][0] == whole[0][0] or whole[-1][2] == whole[0][2]:
+        raise unreadable(path, line, f"no request ended between two rows called {ALL_NAMES}", HINT)
     if whole[-1][0] - whole[0][0] > MOST_SECONDS_A_ROW * len(whole):
         hint = "Cut it into a file for each run."
         raise unreadable(
