@@ -79,6 +79,15 @@ def test_nothing_else_is_reached_and_mistakes_are_reported(
     assert not out.exists()
 
 
+def test_a_damaged_table_is_reported_as_such(tmp_path: Path) -> None:
+    damaged = make_run(tmp_path, cases=1, replicates=1)
+    damaged.trial("TC0.r1").table("monitors").write_bytes(b"PAR1")
+    with pytest.raises(SvloadError) as caught:
+        query(damaged, "select * from monitors")
+    (problem,) = caught.value.problems
+    assert problem.code == "run-damaged" and "monitors.parquet" in problem.sentence
+
+
 def test_a_response_leaves_out_the_time_between_turns_in_which_it_waited_for_a_slot(tmp_path: Path) -> None:
     """The last request of a turn gets its slot 5 ms into the next one: views, rows and analysis say the same of it."""
     run = make_run(tmp_path, turns=TurnModel(rounds=4), replicates=1, vus=2)

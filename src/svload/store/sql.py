@@ -54,6 +54,8 @@ VIEWS = {
 
 ROWS_AT_ONCE = 4096
 """Rows fetched without a chance to interrupt: some milliseconds."""
+_UNREAD = "reading the stream registered as"
+"""What DuckDB's error contains if Arrow cannot read a table's file."""
 MOST_ROWS = 100_000
 """The most rows of an answer; more need a file (`svload export`)."""
 
@@ -79,6 +81,8 @@ def query(run: RunDir, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
             return found
         except duckdb.Error as why:
             text = str(why).partition("\nLINE ")[0].strip().rstrip(".")
+            if _UNREAD in text:
+                raise fail("run-damaged", path=run.path, reason=f"a table cannot be read ({text})") from why
             raise fail("usage", reason=text, hint=hint) from why
 
 
