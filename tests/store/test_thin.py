@@ -12,7 +12,9 @@ from tests.support import SyntheticRun, make_run
 
 from svload import api
 from svload.model.columns import HISTOGRAM_METRICS
+from svload.model.errors import SvloadError
 from svload.store import open_pack, read_trial, verify_run
+from svload.store.seal import sha256_file
 from svload.store.thin import SERIES, coarsen
 from svload.tables.own import OwnTable, OwnTables
 
@@ -55,6 +57,20 @@ def test_a_thin_copy_may_remake_its_findings(run: SyntheticRun, tmp_path: Path) 
     assert "did not match the sealed trials" in found
 
 
+@pytest.mark.parametrize(
+    "name", ["trials/TC0.r1/summary.json", "trials/TC0.r1/monitors.parquet", "plan/000.json"]
+)
+def test_a_damaged_run_has_no_thin_copy(name: str, tmp_path: Path) -> None:
+    """Its digests would be those of the damaged files, and the copy would pass as whole."""
+    damaged = make_run(tmp_path / "runs", replicates=1, cases=1)
+    api.analyse(damaged)
+    file = damaged.path / name
+    file.write_bytes(b" " + file.read_bytes())
+    with pytest.raises(SvloadError) as caught:
+        api.pack(str(damaged.path), tmp_path / "thin.zip", thin=True)
+    assert {problem.code for problem in caught.value.problems} == {"run-damaged"}
+
+
 def test_no_folder_is_named(run: SyntheticRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SVLOAD_STATE", str(tmp_path / "state"))
     copy = make_run(tmp_path / "runs", replicates=1, cases=1)
@@ -65,7 +81,10 @@ def test_no_folder_is_named(run: SyntheticRun, tmp_path: Path, monkeypatch: pyte
         "wall": 0.0,
         "monotonic_ns": 0,
     }
-    journal.write_text((journal.read_text() if journal.exists() else "") + json.dumps(event) + "\n")
+    before = sha256_file(journal)
+    journal.write_text(journal.read_text() + json.dumps(event) + "\n")
+    seal = copy.trial("TC0.r1").seal
+    seal.write_text(seal.read_text().replace(before, sha256_file(journal)))
     opened = open_pack(api.pack(str(copy.path), tmp_path / "thin.zip", thin=True), tmp_path / "cache")
     text = opened.trial("TC0.r1").events.read_text()
     assert "see $SVLOAD_STATE/labs/x" in text

@@ -18,12 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svload.model.columns import HISTOGRAM_METRICS
+from svload.model.errors import SvloadError
 from svload.model.outputs import write_output
 from svload.model.seals import Seal, Thinned, ThinnedFile
 from svload.store.layout import RunDir, TrialDir
 from svload.store.pack import packed_files
 from svload.store.parquet import Arrays, read_trial, sum_by_key, write_trial_table
 from svload.store.seal import sha256_file, write_artefact
+from svload.store.verify import verify_run
 
 SERIES = 20
 """Intervals that histograms of response times keep."""
@@ -43,8 +45,10 @@ def thin_copy(
     """Write a thin copy of `run` below `into` and return it.
 
     windows: trial → [first, last) intervals of its kept window. folders: absolute path → its replacement; the
-    longest match wins. Raise SvloadError run-damaged; OSError.
+    longest match wins. Raise SvloadError run-damaged, since the copy's digests would hide damage; OSError.
     """
+    if damage := verify_run(run):
+        raise SvloadError(*damage)
     copy = RunDir(into / run.name)
     changed: dict[str, ThinnedFile] = {}
     for source in packed_files(run):
