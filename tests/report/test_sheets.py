@@ -139,6 +139,14 @@ def test_sheet_names_are_what_excel_allows(tmp_path: Path) -> None:
     assert all(0 < len(name.encode("utf-16-le")) // 2 <= 31 for name in names)
 
 
+def test_a_footer_keeps_its_fields_whatever_the_run_is_called(tmp_path: Path) -> None:
+    book = Book(tmp_path / "footer.xlsx", "a" * 79 + "&b")
+    book.sheet("sheet").page()
+    book.close()
+    footer = openpyxl.load_workbook(tmp_path / "footer.xlsx")["sheet"].oddFooter
+    assert (footer.left.text, footer.center.text) == ("a" * 79 + "&&", "sheet")
+
+
 def test_a_killed_writer_leaves_no_temporary_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """None is made."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))

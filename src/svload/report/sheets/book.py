@@ -184,7 +184,7 @@ class Sheet:
         self.raw.set_paper(9)  # A4
         self.raw.set_margins(left=0.4, right=0.4, top=0.5, bottom=0.7)
         self.raw.fit_to_pages(wide, 0)
-        run, name = (clean(text).replace("&", "&&")[:80] for text in (self.book.run, self.name))
+        run, name = (clean(text)[:80].replace("&", "&&") for text in (self.book.run, self.name))
         self.raw.set_footer(f"&L{run}&C{name}&R&P / &N")
 
     def ends_at(self, row: int) -> None:
