@@ -17,7 +17,7 @@ from tests.support import make_run
 from svload import api
 from svload.model.errors import SvloadError
 from svload.model.events import Event
-from svload.report.files.openmetrics import openmetrics
+from svload.report.files.openmetrics import _labels, openmetrics
 from svload.store import Journal, RunDir
 
 Reporter = Callable[[str], Any]
@@ -59,6 +59,10 @@ def test_every_judged_number_of_a_case_is_in_it(reported: Reporter) -> None:
             for bound, wanted in (("value", value), ("low", low), ("high", high)):
                 assert response.get((case.case, "probe", stat, bound)) == wanted
     assert parsed["svload_traffic_response_seconds"].unit == "seconds"
+
+
+def test_factors_that_differ_in_one_sign_keep_a_label_each() -> None:
+    assert _labels(["a-b", "a_b", "case", "größe"]) == ["a_b", "a_b_", "factor_case", "gr__e"]
 
 
 @pytest.fixture

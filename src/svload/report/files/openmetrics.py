@@ -7,7 +7,7 @@ the machine that is measuring.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from prometheus_client.core import (
     CounterMetricFamily,
@@ -79,8 +79,8 @@ class _Exposition(CollectorRegistry):
         yield about
         cases = InfoMetricFamily("svload_case", "A case: its level of each factor.")
         for case in lock.valid_cases:
-            levels = {_label(factor): level for factor, level in case.levels.items()}
-            cases.add_metric([], {"case": case.name, **levels}, timestamp=self._now)
+            levels = zip(_labels(case.levels), case.levels.values(), strict=True)
+            cases.add_metric([], {"case": case.name, **dict(levels)}, timestamp=self._now)
         yield cases
         trials = GaugeMetricFamily("svload_trials", "Trials by state.", labels=["state"])
         trials.add_metric(["planned"], len(self._run.planned_trials()), timestamp=self._now)
@@ -204,7 +204,13 @@ def _mapping(value: object) -> Mapping[str, object]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _label(factor: str) -> str:
-    """Return a factor's name as a label: letters, digits and `_`, avoiding labels already in use."""
-    name = re.sub(r"\W", "_", factor, flags=re.ASCII)
-    return f"factor_{name}" if name in ("case", "run") or not re.match(r"[A-Za-z]", name) else name
+def _labels(factors: Iterable[str]) -> list[str]:
+    """Return the factors' names as labels: letters, digits and `_`, avoiding labels already in use."""
+    labels: list[str] = []
+    for factor in factors:
+        name = re.sub(r"\W", "_", factor, flags=re.ASCII)
+        name = f"factor_{name}" if name in ("case", "run") or not re.match(r"[A-Za-z]", name) else name
+        while name in labels:
+            name += "_"
+        labels.append(name)
+    return labels
