@@ -12,7 +12,7 @@ from rich.console import Console
 from syrupy.assertion import SnapshotAssertion
 
 from svload.model.events import Event
-from svload.report.terminal.live import PlainView, ScreenView, live_view
+from svload.report.terminal.live import PlainView, ScreenView, live_view, sparkline
 
 COLUMNS = 80
 
@@ -136,6 +136,17 @@ def test_sides_that_take_turns_are_one_line() -> None:
         seen.append(reply.get())
     assert all("main.r1 and new.r1 under load" in one for one in seen)
     assert all("500/s" in one and "p50 300 ms" in one and "web 1.0" in one for one in seen[1:])
+
+
+def test_a_second_in_which_nothing_ended_has_no_latency() -> None:
+    view = ScreenView(Console(file=io.StringIO(), width=COLUMNS))
+    view.on_event(Event("trial-started", {"trial": "main.r1"}))
+    for at, p50_ns in enumerate((1_000_000, None, 0, 8_000_000), 1):
+        last = {"ok": 9 if p50_ns else 0, "failed": 0, "response_p50_ns": p50_ns}
+        data = {"trial": "main.r1", "offset_s": float(at), "groups": [{**group("probe"), "last": last}]}
+        view.on_event(Event("progress", data))
+    assert sparkline(list(view.latencies)) == "▁  █"
+    assert sparkline(list(view.rates)) == "█▁▁█"
 
 
 def test_a_name_that_turns_the_screen_is_spelt_out() -> None:

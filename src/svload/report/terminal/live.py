@@ -207,7 +207,7 @@ class ScreenView(_Counting):
         self.waiting = ""
         self.groups: list[dict[str, Any]] = []
         self.rates: deque[float] = deque(maxlen=40)
-        self.latencies: deque[float] = deque(maxlen=40)
+        self.latencies: deque[float | None] = deque(maxlen=40)
         self.offset_s = 0.0
         self.generator_cpu_s: dict[str, tuple[float, float]] = {}
         self.of_trial: dict[str, dict[str, float]] = {}
@@ -269,7 +269,7 @@ class ScreenView(_Counting):
             sum(group["last"].get("ok", 0) + group["last"].get("failed", 0) for group in self.groups)
         )
         self.latencies.append(
-            max((group["last"].get("response_p50_ns", 0) for group in self.groups), default=0)
+            max((group["last"].get("response_p50_ns") or 0 for group in self.groups), default=0) or None
         )
 
     def _above(self, line: Text) -> None:
@@ -347,11 +347,11 @@ def _ended(last: Mapping[str, Any]) -> int:
     return int(last.get("ok", 0) + last.get("failed", 0))
 
 
-def sparkline(values: list[float]) -> str:
-    """Return the last 16 values as bars from zero."""
+def sparkline(values: Sequence[float | None]) -> str:
+    """Return the last 16 values as bars from zero; a value that was not measured is a gap."""
     shown = values[-16:]
-    top = max(shown, default=0)
-    return "".join(_SPARKS[min(7, int(value / top * 7.999))] if top else _SPARKS[0] for value in shown)
+    top = max((value for value in shown if value is not None), default=0) or 1
+    return "".join(" " if value is None else _SPARKS[min(7, int(value / top * 7.999))] for value in shown)
 
 
 SEARCH_STYLES = {"holds": "green", "breaks": "red", "mixed": "yellow", "no number": "dim"}

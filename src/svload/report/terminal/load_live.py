@@ -116,7 +116,7 @@ class ScreenLoad(_Seconds):
         super().__init__(lasts_s)
         self.display: Live | None = None
         self.rates: deque[float] = deque(maxlen=KEPT)
-        self.latencies: deque[float] = deque(maxlen=KEPT)
+        self.latencies: deque[float | None] = deque(maxlen=KEPT)
         self.note = ""
 
     def on_event(self, event: Event) -> None:
@@ -126,7 +126,7 @@ class ScreenLoad(_Seconds):
         elif event.kind == "progress" and self.take(data):
             self.note = ""
             self.rates.append(self.last_second)
-            self.latencies.append(self.group["last"].get("response_p99_ns") or 0)
+            self.latencies.append(self.group["last"].get("response_p99_ns") or None)
         elif event.kind == "notice":
             self.note = str(data.get("text", ""))
         elif event.kind == "trial-started" and self.display is None:
