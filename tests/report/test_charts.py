@@ -13,7 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from svload.model.results import Estimate
+from svload.report.charts.bars import usage_chart
 from svload.report.charts.drawing import (
+    LETTER,
     Drawing,
     Scale,
     apart,
@@ -187,6 +189,26 @@ def test_panels_without_numbers_are_left_out() -> None:
     assert 'class="ramp"' in drawn
     assert 'class="cut"' in drawn
     assert timeline([empty], 1.0, (0.1, 1.0), (0.2, 1.0), "nothing") == ""
+
+
+def test_a_long_note_of_a_panel_ends_within_the_picture() -> None:
+    line = Line("a", "c0", [Series(np.array([0.0, 1.0]), np.array([1.0, 2.0]))])
+    drawn = timeline([Panel("CPU", "count", [line], "n" * 500)], 1.0, (0.1, 1.0), (0.2, 1.0), "over time")
+    (note,) = re.findall("n{9,}…", drawn)
+    assert len(note) < 140
+
+
+@pytest.mark.parametrize("cases", [4, 18, 30, 100])
+def test_no_name_of_a_case_stands_on_another(cases: int) -> None:
+    names = [f"case-{number}-of-{cases}" for number in range(cases)]
+    number = number_of("web.cpu.mean", Estimate(value=1.0))
+    drawn = usage_chart(names, [("web", 0, [number] * cases)], "count", "CPU")
+    rows: dict[float, list[tuple[float, int]]] = {}
+    for x, y, name in re.findall(r'<text x="([\d.]+)" y="([\d.]+)" text-anchor="middle">([^<]*)<', drawn):
+        rows.setdefault(float(y), []).append((float(x), len(name)))
+    for row in rows.values():
+        for (x, width), (after, other) in pairwise(row):
+            assert x + LETTER * width / 2 < after - LETTER * other / 2 + 3
 
 
 def test_what_lies_beyond_the_fences_is_outside() -> None:

@@ -27,7 +27,8 @@ from svload.report.wording.spelling import show_value
 
 WIDTH, HEIGHT = 860, 210
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 8, 10, 46
-_LEAST_LABEL_PX = 24.0
+_LEAST_LABEL_PX, _LABEL_PX = 24.0, 50.0
+"""Least distance of two labels, and their width from which they need two alternating lines."""
 
 
 def usage_chart(
@@ -60,11 +61,11 @@ def usage_chart(
             if numbers[number].shown is not None:
                 _bar(drawing, y, left + place * bar, bar, f"f{colour}", f"{case}, {name}", numbers[number])
         if number % every == 0:
-            turn = 12 * (number // every % 2 if slot < 30 else 0)
+            turn = 12 * (number // every % 2 if slot * every < _LABEL_PX else 0)
             drawing.text(
                 left + slot * 0.4,
                 base + 13 + turn,
-                fitting(case, max(slot * every, 50), end=True),
+                fitting(case, max(slot * every, _LABEL_PX), end=True),
                 "",
                 "middle",
             )

@@ -16,6 +16,7 @@ from svload.report.charts.drawing import (
     around,
     broken,
     draw_key,
+    fitting,
     key_height,
     x_axis,
     y_axis,
@@ -142,7 +143,8 @@ def _panel(
                 drawing.path(runs, f"{line.css} {'fine' if line.thin else 'main'}", name)
     drawing.text(x.start, top - 6, panel.title, "name")
     if panel.note:
-        drawing.text(x.start + _LETTER_PX * len(panel.title) + 10, top - 6, panel.note)
+        left = x.start + _LETTER_PX * len(panel.title) + 10
+        drawing.text(left, top - 6, fitting(panel.note, drawing.width - left))
 
 
 def _runs(series: Series, x: Scale, y: Scale, points: int) -> list[list[tuple[float, float]]]:
