@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 from xml.etree import ElementTree
@@ -11,6 +12,8 @@ from markdown_it import MarkdownIt
 from syrupy.assertion import SnapshotAssertion
 from tests.evolve import evolve
 
+from svload.model.capacity import CapacityResult
+from svload.model.results import Outage
 from svload.report.files.junit import junit_xml
 from svload.report.files.markdown import plain, summary_markdown
 from svload.report.wording.answer import headline
@@ -60,6 +63,15 @@ def test_plain_text_survives_the_renderer(text: str) -> None:
     assert cell == paragraph == text
 
 
+@pytest.mark.parametrize("text", ["@org/team", "a @b-c", "#12", "org/repo#12"])
+def test_a_name_mentions_nobody_in_a_pull_request(text: str) -> None:
+    from html import unescape
+
+    page = unescape(rendered(plain(text)))
+    assert not re.search(r"(?<!\w)@\w|#\d", page)
+    assert page.replace("\u200b", "") == f"<p>{text}</p>\n"
+
+
 @pytest.mark.parametrize("name", ["plain", "mixed", "refused", "hostile", "one", "unmeasured"])
 def test_a_case_for_every_threshold_and_trial(reported: Reporter, name: str) -> None:
     found = reported(name)
@@ -91,6 +103,21 @@ def test_a_threshold_on_a_refused_case_is_never_a_pass(reported: Reporter) -> No
     for name, outcome in outcomes.items():
         kinds = {child.tag for child in by_case[name]}
         assert kinds == {"passed": set(), "failed": {"failure"}, "refused": {"error"}}[outcome]
+
+
+@pytest.mark.parametrize("searched", [False, True])
+def test_a_refused_trial_whose_server_disappeared_has_one_outcome(reported: Reporter, searched: bool) -> None:
+    """A search may break the server: then, as for the exit code, that alone is no failure."""
+    found = reported("refused").findings
+    first = next(one for one in found.trials if one.verdict.instrument == "REFUSED")
+    gone = Outage(
+        group="probe", since_s=1.0, until_s=None, error="connect_refused", failed=9, sentence="server gone"
+    )
+    capacity = CapacityResult(over="users", state="found", sentence="12 users.") if searched else None
+    found = evolve(found, trials=(evolve(first, outages=(gone,)),), capacity=capacity)
+    trials = ElementTree.fromstring(junit_xml(found))[1]
+    kinds = [child.tag for child in trials[0] if child.tag in ("failure", "error")]
+    assert kinds == (["error"] if searched else ["failure"])
 
 
 def test_characters_that_xml_cannot_hold_are_replaced(reported: Reporter) -> None:

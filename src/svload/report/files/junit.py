@@ -14,7 +14,7 @@ from svload.report.wording.numbers import Numbers
 from svload.report.wording.search_rows import search_outcome, search_title
 from svload.report.wording.spelling import grade_words, graded_again
 
-_WORTH = {"VALID": "VALID", "WEAK": "WEAK: rough, its numbers have wider ranges"}
+_WORTH = {"VALID": "VALID", "REFUSED": "REFUSED", "WEAK": "WEAK: rough, its numbers have wider ranges"}
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -93,18 +93,19 @@ def _search(suite: Element, found: CapacityResult) -> None:
 
 
 def _trial(suite: Element, numbers: Numbers, trial: TrialResult) -> None:
-    """Add a trial: an error if a number that the study asks for is REFUSED; its numbers, checks and remedies
-    as text."""
+    """Add a trial: a failure if a server disappeared, else an error if a number that the study asks for is
+    REFUSED; its numbers, checks and remedies as text."""
     case = _case(suite, trial.case, trial.trial)
     verdict = trial.verdict
-    if trial.outages:
+    failed = bool(trial.outages) and numbers.findings.capacity is None  # a search may break the server
+    if failed:
         message = " ".join(one.sentence for one in trial.outages)
         SubElement(case, "failure", message=_clean(message), type="gone")
     reasons = _told(verdict.reasons, verdict.remedy)
-    if verdict.instrument == "REFUSED":
+    if verdict.instrument == "REFUSED" and not failed:
         message = f"REFUSED: {verdict.reasons[0]}" if verdict.reasons else "REFUSED"
         SubElement(case, "error", message=_clean(message), type="refused").text = _clean(reasons)
-    elif verdict.instrument == "WEAK" or verdict.reasons:
+    elif verdict.instrument != "VALID" or verdict.reasons:
         SubElement(case, "system-out").text = _clean(
             f"{_WORTH[verdict.instrument]}; server {verdict.server}\n{reasons}"
         )

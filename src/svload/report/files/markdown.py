@@ -27,13 +27,17 @@ from svload.report.wording.spelling import GRADE_MARK, count_words, load_line, o
 _UNCUT = 1000
 _MOST_THRESHOLDS = 60
 _MARKS = re.compile(r"[\\`*|]|~(?=\S)|\](?=[(\[:])|!(?=\[)|(?<!\w)_|_(?!\w)|(?<=\w)_(?=_)|^[>#+-]|^\d+[.)]")
+_MENTION = re.compile(r"(?<!\w)@(?=\w)|#(?=\d)")
+"""GitHub looks for mentions after Markdown's escapes are resolved: only an invisible character prevents them."""
 _HTML = str.maketrans({"&": "&amp;", "<": "&lt;"})
 
 
 def plain(text: str) -> str:
     """Return `text` as one line of Markdown that shows only its own characters: no markup, no HTML, no table
-    cell ends."""
-    return _MARKS.sub(_escaped, " ".join(visible(text).split())).translate(_HTML)
+    cell ends, no mention of a user or an issue."""
+    return _MENTION.sub(
+        r"\g<0>&#8203;", _MARKS.sub(_escaped, " ".join(visible(text).split())).translate(_HTML)
+    )
 
 
 def _escaped(found: re.Match[str]) -> str:
