@@ -13,7 +13,7 @@ import pytest
 from tests.store import foreign_files as files
 
 from svload.model.errors import SvloadError
-from svload.store import read_trial
+from svload.store import read_trial, verify_run
 from svload.store.foreign.jtl import thread_group
 from svload.store.foreign.locust import MOST_SECONDS_A_ROW
 from svload.store.foreign.run import Source, form_of, read_foreign, write_run
@@ -254,6 +254,15 @@ def test_files_with_other_steps_get_the_same_order(tmp_path: Path) -> None:
     assert [step.due for step in trials[1].summary.groups[0].steps] == [
         count if at == place else 0 for at in (0, 1)
     ]
+
+
+def test_a_changed_seal_of_an_import_is_damage(tmp_path: Path) -> None:
+    source = Source("a", files.write_jtl(tmp_path / "a.jtl", LOAD))
+    run = write_run(tmp_path, "imported", "file", [source], "jtl", lambda event: None)
+    assert verify_run(run) == []
+    seal = run.trial("a.r1").seal
+    seal.write_text(seal.read_text().replace('"replicate": 1', '"replicate": 2'))
+    assert [problem.details["path"] for problem in verify_run(run)] == [seal]
 
 
 def test_too_many_different_steps_become_one(tmp_path: Path) -> None:

@@ -140,7 +140,8 @@ def _write(
         for trial in trials:
             _seal(run, trial, form, previous, whole)
             previous = trial.source.level
-            tell("trial-sealed", trial=trial.name, case=previous, seconds=trial.seconds)
+            digest = sha256_file(run.trial(trial.name).seal)
+            tell("trial-sealed", trial=trial.name, case=previous, seconds=trial.seconds, seal_sha256=digest)
         mark = journal_mark(run)
         tell("run-ended", exit_code=0, sealed=len(trials), complete=True, seconds=0.0, journal=mark)
     run.make_latest()
