@@ -98,8 +98,15 @@ def without_key(text: str, name: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+TURNS = """\
+timeStamp,elapsed,threadName,success,grpThreads,allThreads
+1700000000000,5,A 1-1,true,1,1
+1700000000100,5,A 1-2,true,1,1
+1700000000200,5,B 2-1,true,1,1
+"""
+"""A group whose threads never run at the same time: their number is not that of its users."""
 FORMATS: dict[str, tuple[str, Callable[[], list[str]], Callable[[str], Iterable[str]], Without]] = {
-    "JMeter, CSV": ("jtl", partial(jmeter, "groups", "refused", "failing", "resources-unnamed"), columns, without_column),
+    "JMeter, CSV": ("jtl", lambda: [*jmeter("groups", "refused", "failing", "resources-unnamed"), TURNS], columns, without_column),
     "JMeter, XML": ("jtl", partial(jmeter, "xml", "xml-redirects", "xml-transaction"), attributes, without_attribute),
     "Locust, `_stats_history.csv`": ("locust", locust, columns, without_column),
     "k6, JSON lines": ("k6", partial(written, lambda path: write_k6_json(path, ASKED)), keys, without_key),
