@@ -19,17 +19,21 @@ from tests.report.test_page import with_steps
 from tests.report.told_facts import MEDIAN, TAIL, doubted, outcomes
 
 import svload
-from svload.model.results import Belief, CaseResult, Estimate
+from svload.model.load_summary import LoadSummary
+from svload.model.results import Belief, CaseResult, Estimate, StageResult
 from svload.model.visible import visible
 from svload.report.data.gather import Gathered, gather
+from svload.report.data.outliers import Outlier
 from svload.report.page.cases import GROUP_METRICS, STEP_METRICS
+from svload.report.page.cases import _when as outlier_time
 from svload.report.page.view import render_page
 from svload.report.sheets.book import clean, heading
 from svload.report.sheets.summary import metric_keys
 from svload.report.sheets.workbook import write_workbook
+from svload.report.terminal.load_end import _stages as stages_table
 from svload.report.wording.answer import answer
 from svload.report.wording.numbers import Number, Numbers, number_of, too_few_rule
-from svload.report.wording.spelling import full_metric, outcome_words, show_ratio
+from svload.report.wording.spelling import full_metric, outcome_words, show_ratio, show_value
 
 pytestmark = pytest.mark.slow
 
@@ -67,6 +71,24 @@ def test_a_bound_is_reported_where_it_is_not_zero(
 ) -> None:
     belief = Belief(grade="WEAK", below=below, above=above)
     assert number(belief=belief).bound == expected
+
+
+@pytest.mark.parametrize(
+    ("share", "expected"),
+    [(1.0, "100 %"), (1 - 1e-16, "100 %"), (0.99997, "99.997 %"), (0.999949, "99.99 %"), (1 - 1 / 300_000, "99.9997 %"), (12.345, "1,234 %")],
+)  # fmt: skip
+def test_a_single_failure_is_not_rounded_away(share: float, expected: str) -> None:
+    assert show_value(share, "ratio") == expected
+
+
+def test_no_number_has_an_exponent() -> None:
+    estimates = {"throughput": Estimate(value=123_456.0), "success_rate": Estimate(value=1.0)}
+    stage = StageResult.model_construct(label="a", from_s=0.0, to_s=9.0, holds=True, metrics=estimates)
+    columns = stages_table(LoadSummary.model_construct(stages=(stage,))).columns
+    assert [next(iter(column.cells)) for column in columns][-2:] == ["123,500/s", "100 %"]
+    late = Outlier.__new__(Outlier)
+    object.__setattr__(late, "at_s", (1234.0, 1567.0))
+    assert outlier_time(late) == "1,230–1,570 s"
 
 
 def test_marks_are_the_number_s_own() -> None:

@@ -225,5 +225,5 @@ def show_percent(share: float, figures: int = 3) -> str:
 
 def rounded(number: float, figures: int) -> str:
     """Return a number with this number of significant figures: `62,000`, never with an exponent."""
-    text = f"{number:.{figures}g}"
+    text = f"{number:,.{figures}g}"
     return f"{float(text):,.0f}" if "e+" in text else text

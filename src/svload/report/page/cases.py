@@ -10,7 +10,7 @@ from typing import Any
 
 from svload.model.results import CaseResult, CheckResult, GeneratorResult, GroupSummary, TrialResult, marks
 from svload.model.traffic import Group
-from svload.model.units import Dimension, show_duration
+from svload.model.units import Dimension, rounded, show_duration
 from svload.report.charts.bars import anatomy_chart
 from svload.report.charts.rows import Replicate, order_chart
 from svload.report.charts.tail import TailLine, TailMark, curve_points, tail_chart
@@ -464,7 +464,7 @@ def outlier_rows(
 def _when(one: Outlier) -> str:
     if one.at_s is None:
         return "whole trial"
-    return f"{one.at_s[0]:.3g}–{one.at_s[1]:.3g} s"
+    return f"{rounded(one.at_s[0], 3)}–{rounded(one.at_s[1], 3)} s"
 
 
 def _what(one: Outlier) -> str:
@@ -497,5 +497,5 @@ def _request(slow: SlowRequest | None) -> str:
         return ""
     longest = sorted(((spent, part) for part, spent in slow.parts_s.items() if spent > 0), reverse=True)[:2]
     parts = list_words([f"{part} {show_value(spent, 'time_s')}" for spent, part in longest])
-    text = f"due at {slow.due_s:.4g} s, {show_value(slow.response_s, 'time_s')}, {slow.outcome}"
+    text = f"due at {rounded(slow.due_s, 4)} s, {show_value(slow.response_s, 'time_s')}, {slow.outcome}"
     return f"{text}: {parts}" if parts else text

@@ -15,7 +15,7 @@ from svload.model.declared import Resource
 from svload.model.evidence import CaseEvidence, CaseLimit, CaseRefusal, LimitState
 from svload.model.load_curve import DemandFound, LoadCurve, LoadLimit, LoadPoint
 from svload.model.results import CaseResult, Findings
-from svload.model.units import Dimension
+from svload.model.units import Dimension, rounded
 from svload.report.charts.bars import anatomy_chart, usage_chart
 from svload.report.charts.loads import GridCell, levels_chart, limit_grid, search_chart
 from svload.report.data.gather import Gathered, anatomy_by_case, usage_by_service
@@ -306,7 +306,7 @@ class Use:
         return half or "not read", at or ""
 
     def _spelled(self, value: float) -> str:
-        return f"{value:,.3g} a trial" if self.is_counter else f"{100 * value:.3g} %"
+        return f"{rounded(value, 3)} a trial" if self.is_counter else f"{100 * value:.3g} %"
 
 
 @dataclass(frozen=True)
@@ -323,7 +323,7 @@ class AtLimit:
 
     @property
     def caption(self) -> str:
-        star = f"{self.limit.name} = {self.limit.value:.3g}"
+        star = f"{self.limit.name} = {rounded(self.limit.value or 0, 3)}"
         star += "" if self.limit.state == "bracketed" else " (not bracketed)"
         return (
             f"How much of each limit was in use, and how much was turned away, at {self.at.level}, the first "

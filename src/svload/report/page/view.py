@@ -13,6 +13,7 @@ from typing import Any
 
 from svload.host.process.forks import spread
 from svload.model.results import CaseResult, Findings
+from svload.model.units import rounded
 from svload.model.visible import plain_cell
 from svload.report.charts.drawing import Scale
 from svload.report.charts.ratios import Plot, claim_plot, plot_scale, rounds_chart
@@ -312,7 +313,7 @@ def _claims(findings: Findings, claims: Sequence[Claimed], ids: Mapping[str, str
             "label": metric_label(one.key),
             "behind": tuple(details(findings, one)),
             "pairs": [
-                (pair, f"{exp(pair.log_ratio):.3g}", ran_first(one.claim, pair), pair_strangers(pair))
+                (pair, rounded(exp(pair.log_ratio), 3), ran_first(one.claim, pair), pair_strangers(pair))
                 for pair in one.claim.evidence[:_MOST_PAIRS]
             ],
             "lost": tuple(

@@ -9,12 +9,13 @@ from rich.table import Table
 from rich.text import Text
 
 from svload.model.load_summary import Lag, LoadSummary, Times
-from svload.model.units import show_duration, show_size
+from svload.model.units import rounded, show_duration, show_size
 from svload.model.visible import visible
 from svload.report.terminal.console import MOST_LINES, console, height, plain_table
 from svload.report.terminal.live import GRADE_STYLE
 from svload.report.wording.criteria import OPEN, OUTCOME_MARKS
 from svload.report.wording.numbers import mark_of, meaning_of, short_why
+from svload.report.wording.spelling import show_value
 
 _STATS = ("mean", "p50", "p90", "p95", "p99", "p99_9", "max")
 _BAR, _LEAST_BARS = 40, 3
@@ -64,8 +65,8 @@ def _stages(summary: LoadSummary) -> Table:
             f"{one.from_s:g} s",
             f"{one.to_s:g} s",
             *("–" if value is None else _ms(1000 * value) for value in times),
-            "–" if rate is None else f"{rate:,.4g}/s",
-            "–" if share is None else f"{100 * share:.4g} %",
+            "–" if rate is None else f"{rounded(rate, 4)}/s",
+            show_value(share, "ratio"),
             style="" if one.holds else "dim",
         )
     return table
@@ -80,7 +81,7 @@ def _success(summary: LoadSummary) -> Iterator[tuple[str, str]]:
     if any("until the end" in text for text in summary.gone):
         yield "  times and rates below cover the time before", ""
     style = "bold red" if summary.failed or not summary.ok else ""
-    share = f" ({100 * summary.ok / summary.requests:.4g} %)" if summary.requests else ""
+    share = f" ({show_value(summary.ok / summary.requests, 'ratio')})" if summary.requests else ""
     failed = f", {summary.failed:,} failed" if summary.failed else ""
     yield f"{summary.ok:,} of {summary.requests:,} requests ok{share}{failed}{_mark(summary, 'ok')}", style
     for error in summary.error_hints:

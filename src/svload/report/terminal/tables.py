@@ -20,7 +20,7 @@ from svload.model.certificates import AaCertificate
 from svload.model.errors import ExitCode
 from svload.model.request_hints import HINTS
 from svload.model.results import Estimate, Findings, Imported, TrialResult
-from svload.model.units import show_duration, show_size
+from svload.model.units import rounded, show_duration, show_size
 from svload.model.visible import visible
 from svload.report.terminal.casetable import CaseTable, case_table
 from svload.report.terminal.console import MOST_LINES, console, height, plain_table
@@ -39,6 +39,7 @@ from svload.report.wording.spelling import (
     load_line,
     main_group,
     number_words,
+    show_value,
 )
 
 _STYLE = {**GRADE_STYLE, "no trial": "dim", "SATURATED": "yellow", "OVERLOADED": "red", "failures": "red"}
@@ -603,8 +604,8 @@ def _imported_trial(out: Any, result: TrialResult, imported: Imported) -> None:
     for group in imported.groups or {"load": ""}:
         numbers = _shown_times(result, f"{group}.response")
         rate, success = _value_of(result, f"{group}.throughput"), _value_of(result, f"{group}.success_rate")
-        head = [f"{rate:.4g}/s"] if rate is not None else []
-        head += [f"{100 * success:.4g} % ok"] if success is not None else []
+        head = [f"{rounded(rate, 4)}/s"] if rate is not None else []
+        head += [f"{show_value(success, 'ratio')} ok"] if success is not None else []
         out.print(f"  {group}: {', '.join([*head, *numbers])}")
         if success not in (None, 1.0) and (times := _shown_times(result, f"{group}.ok_response")):
             out.print(f"  {group}, ok only: {', '.join(times)}")

@@ -11,7 +11,7 @@ from math import expm1
 
 from svload.analysis.limits import LEANING
 from svload.model.results import Claim, Estimate, Findings, LostPair, PairRatio
-from svload.model.units import Dimension, show_percent
+from svload.model.units import Dimension, rounded, show_percent
 from svload.report.wording.spelling import (
     cause,
     change_interval,
@@ -379,7 +379,7 @@ def _strangers(claim: Claim) -> str:
         return f"{text}; more during one side (p {found.lean_p:.2g}), so all pairs have equal weight"
     if found.calm_pairs < 1:
         return f"{text}; {count_words(pairs, 'pair')} together weigh less than one undisturbed pair"
-    return f"{text}; {count_words(pairs, 'pair')} weigh as much as {found.calm_pairs:.2g} undisturbed ones"
+    return f"{text}; {count_words(pairs, 'pair')} weigh as much as {rounded(found.calm_pairs, 2)} undisturbed ones"
 
 
 def _alike(one: Claimed) -> str:

@@ -18,7 +18,7 @@ from svload.model.evidence import (
     RefusalCount,
 )
 from svload.model.results import Estimate, TrialResult
-from svload.model.units import show_duration
+from svload.model.units import rounded, show_duration
 
 STATE_MARK: dict[LimitState, str] = {"reached": "●", "approached": "◐", "clear": "○"}
 _ORDER: tuple[LimitState, ...] = ("reached", "approached", "clear")
@@ -86,7 +86,7 @@ def _limit(one: LimitUse | CaseLimit) -> LimitLine:
         what=owner(one.name, one.service, one.entity),
         share=f"{100 * one.share:.3g} %",
         peak=f"{100 * one.peak_share:.3g} %",
-        of=f"{one.limit:,.4g}",
+        of=rounded(one.limit, 4),
         first="" if one.first_s is None else show_duration(one.first_s),
         trials=trials,
     )
@@ -101,7 +101,7 @@ def _refusal(one: RefusalCount | CaseRefusal) -> RefusalLine:
     of_case = isinstance(one, CaseRefusal)
     return RefusalLine(
         what=owner("", one.service, one.entity),
-        count=f"{one.count:,.4g} {one.means}" + (" per trial" if of_case else ""),
+        count=f"{rounded(one.count, 4)} {one.means}" + (" per trial" if of_case else ""),
         became=_BECAME[one.kind],
         first=show_duration(one.first_s),
         trials=f"{one.moved} of {one.trials} trials" if isinstance(one, CaseRefusal) else "",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache, lru_cache
 from itertools import chain
+from math import floor, log10
 
 from svload.model.metrics import CATALOGUE, STATS, canonical_limit, without_limit
 from svload.model.results import CheckResult, Estimate, Findings, TrialResult
@@ -81,10 +82,17 @@ def show_value(value: float | None, dimension: Dimension) -> str:
         case "size_bytes":
             return show_size(value)
         case "ratio":
-            return f"{100 * value:.4g} %"
+            return _percent(value)
         case "rate_rps":
             return f"{_plain(value)}/s"
     return _plain(value)
+
+
+def _percent(share: float) -> str:
+    text = rounded(100 * share, 4)
+    if text == "100" and round(share, 9) < 1:  # a single failure is not rounded away
+        text = f"{100 * share:.{-floor(log10(100 * (1 - share)))}f}"
+    return f"{text} %"
 
 
 def _plain(value: float) -> str:
