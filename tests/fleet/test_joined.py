@@ -216,6 +216,23 @@ def test_a_scheduler_without_workers_is_reported(tmp_path: Path) -> None:
     assert "it has no worker" in str(caught.value)
 
 
+def test_all_workers_of_a_large_cluster_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Client:
+        def __init__(self, *words: object, **more: object) -> None:
+            pass
+
+        def close(self, timeout: float) -> None:
+            pass
+
+        def scheduler_info(self, n_workers: int = 5) -> object:  # as in distributed 2025.5
+            all_of_them = {f"tcp://192.0.2.{n}:1": {"name": f"w{n}"} for n in range(9)}
+            return {"workers": dict(list(all_of_them.items())[: n_workers if n_workers >= 0 else None])}
+
+    monkeypatch.setattr("distributed.Client", Client)
+    monkeypatch.setattr("svload.fleet.joined._must_have_svload", lambda client, found: None)
+    assert len(workers_of("tcp://192.0.2.99:8786")) == 9
+
+
 @pytest.mark.parametrize(
     ("address", "expected"),
     [

@@ -51,7 +51,7 @@ def workers_of(scheduler: str) -> tuple[Reach, ...]:
         except Exception as why:  # Dask raises anything that its transports and its configuration raise
             raise fail("fleet-scheduler", address=scheduler, reason=_in_words(why), hint=_SECURE) from why
         stack.callback(client.close, timeout=_END_WITHIN_S)
-        workers: Mapping[str, Any] = client.scheduler_info()["workers"]
+        workers: Mapping[str, Any] = client.scheduler_info(n_workers=-1)["workers"]  # some versions return 5
         found = reaches_of(
             scheduler, {address: str(worker.get("name", "")) for address, worker in workers.items()}
         )
