@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
+import signal
+import socket
+import struct
 import sys
 import threading
 import time
@@ -17,6 +22,7 @@ from tests.host.conftest import alive
 from tests.servers import completed, wait_until
 
 from svload.host import Agent, start_agent
+from svload.host.agent.serve import AgentServer
 from svload.host.machine import linux
 from svload.host.process import cgroups
 from svload.model.errors import SvloadError
@@ -557,3 +563,27 @@ def test_a_controller_of_another_version_is_reported(agent: Agent, monkeypatch: 
 def test_other_users_cannot_connect(agent: Agent) -> None:
     assert (agent.dir / "agent.sock").stat().st_mode & 0o777 == 0o600
     assert agent.dir.stat().st_mode & 0o777 == 0o700
+
+
+def test_the_lease_ends_on_a_full_disk_too(tmp_path: Path) -> None:
+    async def lose() -> bool:
+        agent = AgentServer(tmp_path, first_process=False)
+        agent.lose_lease("a test")
+        return agent._lost.is_set()
+
+    lost = False
+    with contextlib.suppress(OSError), open("/dev/full", "w") as full, contextlib.redirect_stderr(full):
+        lost = asyncio.run(lose())
+    assert lost
+
+
+def test_a_message_that_is_sent_half_ends_the_connection(tmp_path: Path) -> None:
+    with start_agent(tmp_path / "lab", "a test") as agent:
+        os.kill(agent.pid, signal.SIGSTOP)
+        try:
+            agent._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 0, 50_000))
+            with pytest.raises(SvloadError):
+                agent.put(tmp_path / "large", bytes(8 << 20))
+            wait_until(lambda: bool(agent._lost))
+        finally:
+            os.kill(agent.pid, signal.SIGCONT)

@@ -21,7 +21,6 @@ from svload.host.process.spawn import Started, refused
 from svload.model.errors import error_of, fail
 from svload.model.messages import Spawn
 
-SPEAKING = ("generator", "monitor")
 _TAIL_BYTES = 4096
 _LINE_BYTES = 64 << 20
 _POLL_S = 0.02
@@ -51,7 +50,7 @@ class Child:
     @property
     def speaks(self) -> bool:
         """Return whether it uses JSON lines on stdin and stdout."""
-        return self.order.role in SPEAKING
+        return self.order.role in spawn.SPEAKING
 
     def tail(self) -> str:
         """Return the end of its output in the log, without that of earlier children."""

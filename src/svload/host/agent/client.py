@@ -191,9 +191,10 @@ class Agent:
                 self._socket.sendall(json.dumps({"id": number, "kind": kind, **fields}).encode() + b"\n")
             except OSError as why:
                 self._replies.pop(number, None)
+                self._shut_down()
                 raise fail("agent-lost", reason=self._why_lost(str(why))) from why
-            except BaseException:  # interrupted within a line: later ones could not be parsed
-                self._socket.shutdown(socket.SHUT_RDWR)
+            except BaseException:
+                self._shut_down()
                 raise
         try:
             reply = answer.get(timeout=bound_s)
@@ -226,9 +227,13 @@ class Agent:
         last = "" if self._closing else _tail(self.dir / AGENT_LOG)
         return f"{reason}; its last output: {last}" if last else reason
 
-    def _hang_up(self) -> None:
+    def _shut_down(self) -> None:
+        """End the connection, such as after part of a line: the agent could not parse later ones."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
+
+    def _hang_up(self) -> None:
+        self._shut_down()
         self._reader.join(timeout=_MORE_S)
         self._socket.close()
 

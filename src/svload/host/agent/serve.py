@@ -103,7 +103,7 @@ class AgentServer:
     def lose_lease(self, reason: str) -> None:
         """End; everything that generates load is killed before this returns."""
         if not self._lost.is_set():
-            print(f"the lease ended: {reason}", file=sys.stderr, flush=True)
+            _log(f"the lease ended: {reason}")
         self._lost.set()
         self.children.silence()
 
@@ -137,7 +137,7 @@ class AgentServer:
         self._journal.close()
         outcome = journal.undo(self._folder)
         for line in (*outcome.lines, *outcome.failures):
-            print(line, file=sys.stderr, flush=True)
+            _log(line)
         return _FATAL_EXIT if left or outcome.failures else 0
 
     async def _kill_the_rest(self) -> bool:
@@ -170,7 +170,7 @@ class AgentServer:
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
         except (ConnectionError, ValueError, asyncio.CancelledError) as why:
-            print(f"a connection ended: {why!r}", file=sys.stderr, flush=True)
+            _log(f"a connection ended: {why!r}")
         finally:
             writer.close()
             if connection.is_owner:
@@ -187,7 +187,7 @@ class AgentServer:
         except Exception as why:  # the agent outlives every request
             import traceback
 
-            traceback.print_exc()
+            _log(traceback.format_exc())
             reply = refusal_line(refused(f"{type(why).__name__}: {why}"))
         await connection.send({"id": number, **reply})
 
@@ -308,6 +308,12 @@ class AgentServer:
         except OSError as why:
             raise refused(f"{path} could not be written: {why.strerror}") from why
         return {"path": str(path)}
+
+
+def _log(text: str) -> None:
+    """Write to the agent's log; a full disk must not keep it from ending."""
+    with contextlib.suppress(OSError):
+        print(text, file=sys.stderr, flush=True)
 
 
 class _Connection:

@@ -26,7 +26,7 @@ from svload.model.errors import SvloadError, fail
 from svload.model.messages import Spawn
 
 _BOUND_S = 15.0
-_SPEAKING = ("generator", "monitor")
+SPEAKING = ("generator", "monitor")
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class _Ends:
             self.log = self._opened(_open_log(order))
             self.log_from = os.fstat(self.log).st_size
             null = self._opened(os.open(os.devnull, os.O_RDWR))
-            speaking = order.role in _SPEAKING
+            speaking = order.role in SPEAKING
             self.child_in, self.our_in = self._pipe() if speaking else (null, -1)
             self.our_out, self.child_out = self._pipe() if speaking else (-1, self.log)
             self.status_read, self.status_write = self._pipe()
