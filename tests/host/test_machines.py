@@ -3,7 +3,10 @@ compared through its offset alone."""
 
 from __future__ import annotations
 
+import subprocess
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +14,7 @@ from svload.host import Agent, LocalMachine, Machine
 from svload.host.agent.files import PART_BYTES
 from svload.host.machine import linux
 from svload.host.machines.base import offset_by_agent
+from svload.host.machines.cluster import _first_line
 from svload.model.errors import SvloadError
 
 pytestmark = pytest.mark.truth
@@ -66,3 +70,22 @@ def test_a_part_that_follows_nothing_is_refused(agent: Agent, tmp_path: Path) ->
         agent.put("/proc/nothing/x", b"1")
     with pytest.raises(SvloadError, match="cannot be read"):
         agent.collect(tmp_path / "x")
+
+
+@pytest.mark.parametrize(
+    ("prints", "expected"),
+    [
+        ("""echo Welcome; echo 7; echo '{"ready": 1}'; exec sleep 60""", {"ready": 1}),
+        ("printf half; exec sleep 60", None),
+        ("echo Welcome", None),
+    ],
+)
+def test_a_workers_answer_comes_after_a_shells_greeting_or_in_time_or_never(
+    prints: str, expected: dict[str, Any] | None
+) -> None:
+    with subprocess.Popen(("sh", "-c", prints), stdout=subprocess.PIPE) as process:
+        try:
+            within_s = 30.0 if expected else 0.5
+            assert _first_line(process, time.monotonic() + within_s) == expected
+        finally:
+            process.kill()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import os
 import secrets
 import subprocess
 import time
@@ -17,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from svload.host.machine.ports import free_port
 from svload.host.machines.bearer import Bearer
@@ -204,16 +205,19 @@ def _tell(process: subprocess.Popen[bytes], message: Any) -> None:
 
 
 def _first_line(process: subprocess.Popen[bytes], deadline: float) -> dict[str, Any] | None:
-    """Return its first output; None if it ends, or prints nothing until `deadline` (CLOCK_MONOTONIC)."""
+    """Return the first JSON object that it prints; None if it ends, or prints none until `deadline`
+    (CLOCK_MONOTONIC). Other lines are skipped: a shell's start-up file there may print a greeting."""
     assert process.stdout is not None
-    out: IO[bytes] = process.stdout
-    if not readable(out.fileno(), deadline - time.monotonic()):
-        return None
-    try:
-        line = json.loads(out.readline())
-    except ValueError:
-        return None
-    return line if isinstance(line, dict) else None
+    out, data = process.stdout.fileno(), b""
+    while (left_s := deadline - time.monotonic()) > 0 and readable(out, left_s):
+        if not (piece := os.read(out, 1 << 16)):
+            return None
+        *lines, data = (data + piece).split(b"\n")
+        for line in lines:
+            with contextlib.suppress(ValueError):
+                if isinstance(found := json.loads(line), dict):
+                    return found
+    return None
 
 
 def _why_not(one: _Started) -> Problem:
@@ -228,10 +232,8 @@ def _why_not(one: _Started) -> Problem:
         return Problem("fleet-unreachable", {"host": host, "reason": text or "SSH ended", "hint": hint})
     if code in (126, 127) or "No module named" in text:
         return Problem("fleet-no-svload", {"host": host, "python": one.reach.python})
-    return Problem(
-        "fleet-worker",
-        {"host": host, "reason": text or f"it printed nothing within {_WORKER_WITHIN_S:.0f} s"},
-    )
+    ended = f"it did not start within {_WORKER_WITHIN_S:.0f} s" if code is None else f"it ended with {code}"
+    return Problem("fleet-worker", {"host": host, "reason": text or ended})
 
 
 def _tail(path: Path) -> str:
