@@ -1,4 +1,5 @@
-"""Ansible's configuration in the current folder counts where nobody else could have put it there."""
+"""Ansible's configuration in the current folder counts where nobody else could have put it there; an inventory that
+is never read is an error."""
 
 from __future__ import annotations
 
@@ -7,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from svload.fleet.ansible import _settings
+from svload.fleet.ansible import _settings, list_inventory
+from svload.model.errors import SvloadError
 
 
 @pytest.mark.parametrize(
@@ -43,3 +45,13 @@ def test_who_could_have_written_it(
     monkeypatch.chdir(folder)
     monkeypatch.delenv("ANSIBLE_CONFIG", raising=False)
     assert ("ANSIBLE_CONFIG" in _settings()) is counts
+
+
+def test_an_inventory_that_hangs_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "ansible-inventory"
+    program.write_text("#!/bin/sh\nexec sleep 60\n")
+    program.chmod(0o755)
+    monkeypatch.setattr("svload.fleet.ansible._program", lambda name: str(program))
+    monkeypatch.setattr("svload.fleet.ansible._LIST_WITHIN_S", 0.1)
+    with pytest.raises(SvloadError, match=r"did not read it within 0\.1 s"):
+        list_inventory(program)

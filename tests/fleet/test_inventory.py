@@ -70,6 +70,11 @@ def test_groups_below_groups_count_and_sites_may_be_left_out() -> None:
             "fleet-inventory",
             "which is not a port",
         ),
+        (
+            listing(generators={"hosts": ["a"]}, hostvars={"a": {"svload_port": "²"}}),
+            "fleet-inventory",
+            "which is not a port",
+        ),
     ],
 )
 def test_what_is_wrong_is_reported(given: dict[str, Any], code: str, says: str) -> None:

@@ -58,6 +58,15 @@ LOST, BROKEN = (partial(event, kind) for kind in ("unreachable", "failed"))
         ),
         (BROKEN("copy", msg="it broke.\nBadly."), "step", "at “copy”: Badly."),
         (BROKEN("x", rc=1, stdout=STRANGE, msg="odd"), "step", "odd"),
+        (
+            BROKEN(
+                "copy",
+                msg="One or more items failed",
+                results=[{"failed": False}, {"failed": True, "msg": "No file"}],
+            ),
+            "step",
+            "at “copy”: No file",
+        ),
     ],
 )
 def test_failures(failed: dict[str, Any], code: str, says: str) -> None:

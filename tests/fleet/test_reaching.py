@@ -5,9 +5,12 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+import pytest
+
 from svload.fleet.inventory import Member
 from svload.fleet.reaching import reach_of
 from svload.host.machines.reach import PYTHON
+from svload.model.errors import SvloadError
 
 MEMBER = Member("gen1", "192.0.2.11", True, False, "brno", 17700)
 
@@ -48,3 +51,8 @@ def test_this_machine_needs_no_ssh() -> None:
     assert found.ssh == ()
     assert found.words("svload.x", {"-R": 1, "-L": 2}) == [sys.executable, "-P", "-m", "svload.x"]
     assert found.site == "brno"
+
+
+def test_arguments_with_an_open_quotation_are_an_error_of_the_inventory() -> None:
+    with pytest.raises(SvloadError, match="SSH arguments of gen1 can't be split"):
+        words(ansible_ssh_common_args="-o ProxyCommand='ssh -W")

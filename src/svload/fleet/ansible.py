@@ -25,15 +25,19 @@ def list_inventory(path: Path) -> dict[str, Any]:
     """Return `ansible-inventory --list`. Raises SvloadError fleet-inventory, tool-missing."""
     if not path.exists():
         raise fail("fleet-inventory", str(path), reason="there is no such file")
-    done = subprocess.run(
-        [_program("ansible-inventory"), "-i", str(path.absolute()), "--list"],
-        env={**os.environ, **_settings()},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=_LIST_WITHIN_S,
-        check=False,
-    )
+    try:
+        done = subprocess.run(
+            [_program("ansible-inventory"), "-i", str(path.absolute()), "--list"],
+            env={**os.environ, **_settings()},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_LIST_WITHIN_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        reason = f"ansible-inventory did not read it within {_LIST_WITHIN_S:g} s"
+        raise fail("fleet-inventory", str(path), reason=reason) from None
     try:
         found = json.loads(done.stdout) if done.returncode == 0 else None
     except ValueError:

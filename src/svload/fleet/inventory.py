@@ -92,7 +92,7 @@ def _wrong(
     if len(at.get(name, ())) > 1:
         found.append(f"{name} is at {len(at[name])} sites ({', '.join(at[name])}); a machine is at one")
     port = variables.get("svload_port", DEFAULT_PORT)
-    if not str(port).isdigit() or not 0 < int(port) < 65536:
+    if not str(port).isdecimal() or not 0 < int(port) < 65536:
         found.append(f"svload_port of {name} is {port!r}, which is not a port")
     return found
 

@@ -75,6 +75,8 @@ def _unreachable(host: str, message: str) -> Problem:
 
 
 def _failed(host: str, step: str, result: Mapping[str, Any]) -> Problem:
+    # Of a loop, Ansible's own message is only that an item failed.
+    result = next((one for one in result.get("results") or () if one.get("failed")), result)
     answer = _object(result.get("stdout")) or {}
     if answer.get("problem") in CATALOGUE:
         details = {key: value for key, value in answer.items() if key != "problem"}

@@ -12,7 +12,7 @@ from svload.fleet import ansible
 from svload.fleet.inventory import SERVERS, Member, read_inventory
 from svload.host.machines.reach import PYTHON, Reach, connects_by_itself
 from svload.host.process.interpreter import EXECUTABLE
-from svload.model.errors import Problem, SvloadError
+from svload.model.errors import Problem, SvloadError, fail
 
 LOOPBACK = "127.0.0.1"
 
@@ -29,7 +29,7 @@ def reaches(inventory: Path, on: Collection[str] = ()) -> tuple[Reach, ...]:
         raise SvloadError(*(_no_server(one, names, str(inventory)) for one in lacking))
     return tuple(
         replace(
-            reach_of(one, variables.get(one.name, {})),
+            reach_of(one, variables.get(one.name, {}), str(inventory)),
             generates=one.generates,
             known_as=names.get(one.name, ()),
         )
@@ -55,8 +55,8 @@ def _no_server(on: str, names: Mapping[str, tuple[str, ...]], inventory: str) ->
     return Problem("fleet-on", details, inventory)
 
 
-def reach_of(member: Member, variables: Mapping[str, Any]) -> Reach:
-    """Return how to connect to one machine. Pure."""
+def reach_of(member: Member, variables: Mapping[str, Any], inventory: str = "") -> Reach:
+    """Return how to connect to one machine. Pure. Raises SvloadError fleet-inventory."""
     home = str(variables.get("svload_home", "")).rstrip("/")
     python = str(variables.get("svload_python") or (f"{home}/venv/bin/python" if home else PYTHON))
     ssh: tuple[str, ...] = ()
@@ -65,12 +65,17 @@ def reach_of(member: Member, variables: Mapping[str, Any]) -> Reach:
         address = str(variables.get("svload_address") or LOOPBACK)
         python = str(variables.get("svload_python") or EXECUTABLE)
     else:
-        ssh = ("ssh", *_ssh_words(variables), str(variables.get("ansible_host") or member.name))
+        try:
+            options = _ssh_words(variables)
+        except ValueError as why:
+            reason = f"the SSH arguments of {member.name} can't be split ({why})"
+            raise fail("fleet-inventory", inventory, reason=reason) from why
+        ssh = ("ssh", *options, str(variables.get("ansible_host") or member.name))
     return Reach(member.name, address, member.site, member.port, python, ssh)
 
 
 def _ssh_words(variables: Mapping[str, Any]) -> list[str]:
-    """Return SSH options as in Ansible's own SSH connection."""
+    """Return SSH options as in Ansible's own SSH connection. Raises ValueError for an open quotation."""
     words = []
     if port := variables.get("ansible_port") or variables.get("ansible_ssh_port"):
         words += ["-p", str(port)]
