@@ -106,6 +106,19 @@ def test_a_wheel_is_installed_once(home: Path) -> None:
     assert machine.install(home, newer.name, "digest-2", "-", "-")["version"] == "0.0.2"
 
 
+@pytest.mark.parametrize("verb", ["install", "clean"])
+def test_an_environment_whose_python_is_gone_is_replaced_or_removed(home: Path, verb: str) -> None:
+    wheel = stand_in(home)
+    machine.install(home, wheel.name, "digest", "-", "-")
+    for python in (home / "venv/bin").glob("python*"):
+        python.unlink()
+    if verb == "clean":
+        assert machine.clean(home)["changed"]
+        assert not home.exists()
+    else:
+        assert machine.install(home, wheel.name, "digest", "-", "-") == {"changed": True, "version": "0.0.1"}
+
+
 def test_a_missing_package_is_reported(home: Path) -> None:
     import tarfile
 

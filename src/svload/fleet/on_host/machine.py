@@ -81,10 +81,10 @@ def claim(home: Path) -> dict[str, Any]:
 
 def install(home: Path, wheel: str, digest: str, requirements: str, wheelhouse: str) -> dict[str, Any]:
     """Install the wheel in an environment; do nothing if that very wheel is installed already."""
-    if (_kept(home / INSTALLED) or {}).get("digest") == digest and (home / "venv/bin/svload").exists():
+    if (_kept(home / INSTALLED) or {}).get("digest") == digest and _runs(home / "venv/bin/svload"):
         return {"changed": False}
     (home / INSTALLED).unlink(missing_ok=True)
-    if not (home / "venv/bin/pip").exists():
+    if not _runs(home / "venv/bin/pip"):
         shutil.rmtree(home / "venv", ignore_errors=True)
         _run([sys.executable, "-I", "-m", "venv", str(home / "venv")])
     with tempfile.TemporaryDirectory(dir=home) as unpacked:
@@ -162,7 +162,7 @@ def clean(home: Path) -> dict[str, Any]:
         return {"changed": False, "back": []}
     if not (home / MARK).exists():
         raise Refused("fleet-folder", path=str(home))
-    if (home / INSTALLED).exists():
+    if (home / INSTALLED).exists() and _runs(home / "venv/bin/svload"):
         _run([str(home / "venv/bin/svload"), "lab", "down"], within_s=120)
     back = put_back(home)
     shutil.rmtree(home)
@@ -192,6 +192,15 @@ def _run(words: list[str], within_s: float = PIP_WITHIN_S) -> str:
     ):
         raise Refused("fleet-no-index", reason=_last(output))
     raise Refused("fleet-step", reason=f"{Path(words[0]).name}: {_last(output)}")
+
+
+def _runs(program: Path) -> bool:
+    """Return whether it starts: an upgrade of the machine's Python breaks the programs of an environment."""
+    try:
+        _run([str(program), "--version"], within_s=60)
+    except Refused:
+        return False
+    return True
 
 
 def _unpack(archive: tarfile.TarFile, to: Path) -> None:
