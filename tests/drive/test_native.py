@@ -6,6 +6,8 @@ import json
 import os
 import struct
 from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from tests.results import unpacked
 from tests.servers import Answering, serving
 
 from svload import _native
+from svload.drive import generator
 from svload.model import columns
 from svload.model.request_errors import ERRORS
 
@@ -196,3 +199,18 @@ def test_a_share_that_cannot_run_names_its_field(port: int) -> None:
         )
     with pytest.raises(ValueError, match=r"^share"):
         run({})
+
+
+def test_a_panic_of_the_engine_is_an_error_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Panic(BaseException):
+        """As PyO3's, which is no Exception."""
+
+    def run_share(*words: object) -> None:
+        raise Panic("index out of bounds")
+
+    monkeypatch.setattr(generator, "_native", SimpleNamespace(run_share=run_share))
+    generator._load({"share": {}, "inputs": {}, "out": tmp_path / "tables"}, 1, *os.pipe())
+    found = json.loads(capsys.readouterr().out)
+    assert found["error"]["details"] == {"reason": "Panic: index out of bounds"}

@@ -87,7 +87,7 @@ def _load(prepared: dict[str, Any], start_at_ns: int, stop_read: int, stop_write
         summary = json.loads(tables.pop("summary")["json"][1][0])
         write_tables(prepared["out"], tables)
         _say({"done": {"summary": summary, "tables": str(prepared["out"]), "start_at_ns": start_at_ns}})
-    except (ValueError, OSError) as why:
+    except BaseException as why:  # a thread's end alone would leave the controller waiting
         _say(error_line(why, prepared["out"]))
     finally:
         os.close(stop_read)

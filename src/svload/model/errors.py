@@ -221,7 +221,7 @@ def fail(code: str, place: str = "", **details: object) -> SvloadError:
     return SvloadError(Problem(code, details, place))
 
 
-def error_line(why: Exception, file: object) -> dict[str, object]:
+def error_line(why: BaseException, file: object) -> dict[str, object]:
     """Return the line with which a generator or a sampler reports a failure to its agent: a refusal by the
     system with its file (`file`: the one being written), else generator-failed."""
     if isinstance(why, OSError) and why.errno:
