@@ -154,3 +154,35 @@ def test_a_start_is_common_or_not_at_all() -> None:
     broken.give_up()
     with pytest.raises(SvloadError):
         broken.wait()
+
+
+def test_nothing_goes_on_after_a_load_that_failed_here(fleet: Any, tmp_path: Path) -> None:
+    def fails(offset_ns: int) -> None:
+        raise fail("lab-failed", reason="here", hint="")
+
+    machines = [FakeMachine(name, fails="silent") for name in ("h1", "h2")]
+    with pytest.raises(SvloadError, match="here"):
+        fleet(*machines).load([share("a"), share("b")], {}, tmp_path, meanwhile=fails)
+    assert all(machine.agent.stopped for machine in machines)
+    assert not [one for one in threading.enumerate() if one.name.startswith("svload-load-")]
+
+
+def test_a_clock_that_is_set_during_its_measurement_fails_the_load(
+    fleet: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def offset(machine: FakeMachine) -> Offset:
+        raise ValueError("a clock was set meanwhile")
+
+    monkeypatch.setattr(FakeMachine, "offset", offset)
+    with pytest.raises(SvloadError, match="the clock of h1: a clock was set meanwhile"):
+        fleet(FakeMachine("h1")).load([share("a")], {}, tmp_path)
+
+
+def test_a_stopped_load_has_no_clocks_of_an_earlier_one(fleet: Any, tmp_path: Path) -> None:
+    machine = FakeMachine("h1")
+    made = fleet(machine)
+    made.load([share("a")], {}, tmp_path)
+    assert made.clocks
+    machine.agent.fails = "silent"
+    assert made.load([share("a")], {}, tmp_path, should_stop=lambda: True).stopped
+    assert made.clocks == ()

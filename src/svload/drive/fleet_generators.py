@@ -76,8 +76,11 @@ class MachineGenerators(Generators):
         self._here = Path()
 
     def measure_offset(self) -> Offset:
-        """Measure its clock now; the next start uses the result."""
-        self._offset = self.machine.offset()
+        """Measure its clock now; the next start uses the result. Raises SvloadError."""
+        try:
+            self._offset = self.machine.offset()
+        except ValueError as why:
+            raise fail("generator-failed", reason=f"the clock of {self.machine.name}: {why}") from why
         return self._offset
 
     def _python(self) -> str:
@@ -176,6 +179,7 @@ class FleetGenerators(Generators):
         on_start: Callable[[int], None] | None = None,
     ) -> Load:
         """As for one machine. If a machine is lost, all others stop; their results then count for nothing."""
+        self.clocks = ()
         dealt = {
             self.parts[at]: [shares[number] for number in numbers]
             for at, numbers in self._dealt(len(shares)).items()
@@ -191,26 +195,31 @@ class FleetGenerators(Generators):
         deadline = (
             time.monotonic() + READY_WITHIN_S + max(share.spec.end_ns for share in shares) / 1e9 + 2 * LATE_S
         )
-        since, _ = self._agent.status(-1)
-        start_reported = on_start is None
-        while any(thread.is_alive() for thread in threads):
-            since, notices = self._agent.status(since, LOOK_S if meanwhile is None else ACT_S)
-            offset_ns = time.monotonic_ns() - start.at_ns
-            if begun.is_set() and not start_reported and on_start is not None:
-                start_reported = True
-                on_start(start.at_ns)
-            for notice in notices:
-                if (error := ended_server(notice, start.at_ns, may_end)) is not None:
-                    follower.fail(error)
-            if on_progress is not None and (latest := follower.news()):
-                on_progress(latest)
-            if meanwhile is not None and begun.is_set():
-                meanwhile(offset_ns)
-            if time.monotonic() > deadline:
-                follower.fail(fail("generator-failed", reason="the fleet did not end in time"))
-                break
-        for thread in threads:
-            thread.join(LATE_S)
+        try:
+            since, _ = self._agent.status(-1)
+            start_reported = on_start is None
+            while any(thread.is_alive() for thread in threads):
+                since, notices = self._agent.status(since, LOOK_S if meanwhile is None else ACT_S)
+                offset_ns = time.monotonic_ns() - start.at_ns
+                if begun.is_set() and not start_reported and on_start is not None:
+                    start_reported = True
+                    on_start(start.at_ns)
+                for notice in notices:
+                    if (error := ended_server(notice, start.at_ns, may_end)) is not None:
+                        follower.fail(error)
+                if on_progress is not None and (latest := follower.news()):
+                    on_progress(latest)
+                if meanwhile is not None and begun.is_set():
+                    meanwhile(offset_ns)
+                if time.monotonic() > deadline:
+                    follower.fail(fail("generator-failed", reason="the fleet did not end in time"))
+                    break
+        except BaseException as why:  # threads that went on would take the next load's notices
+            follower.fail(why)
+            raise
+        finally:
+            for thread in threads:
+                thread.join(LATE_S)
         load = follower.outcome(start.at_ns)
         order = [share.name for share in shares]
         load.results.sort(key=lambda result: order.index(result.share.name))
