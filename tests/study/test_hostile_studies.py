@@ -144,6 +144,7 @@ LARGE = [
     group("iterations", "per-vu-iterations, vus: 9, iterations: 90000000000", "at most 10,000,000,000 iterations"),
     group("users times iterations", "per-vu-iterations, vus: 900000, iterations: 900000", "at most 10,000,000,000"),
     group("generators", "constant-vus, vus: 9000, generators: 9000", "at most 1,024 generators"),
+    group("generators without a place", "constant-arrival-rate, rate: 1/s, max_vus: 1, generators: 2", "only 1 VUs to share"),
     group("a rate", "constant-arrival-rate, rate: 5e12/s", "at most 100,000,000 arrivals"),
     group("spinning", "constant-vus, vus: 1, spin: 200 ms", "10 ms: it takes a core"),
     group("a quantum", "constant-vus, vus: 1, pacing_quantum: 9s", "1 s: what is due waits"),

@@ -124,6 +124,7 @@ CONTRADICTIONS: list[tuple[dict[str, Any], str]] = [
     ({"on_full": "drop"}, "--on-full"),
     ({"arrivals": "poisson"}, "--arrivals"),
     ({"generators": 3, "vus": 2}, "--generators"),
+    ({"generators": 3, "max_vus": 2, "rate_rps": 5.0}, "--generators"),
     ({"duration": "0s"}, "--duration 0s"),
     ({"duration": "7us"}, "--duration 7us is too short to measure"),
     ({"stages": ("2us:5", "900ns:6")}, "--stage 2us:5,900ns:6 is too short to measure"),

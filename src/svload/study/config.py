@@ -597,8 +597,9 @@ def http2_mistakes(group: Group, path: Path) -> Iterator[Mistake]:
             (*path, "streams"), reason, group.streams, "Leave it out, or write connection: keep-alive."
         )
     executor = group.executor
-    if isinstance(executor, ClosedLoop) and group.generators > group.connections(executor.most_vus):
-        reason = f"there are only {group.connections(executor.most_vus)} connections to share"
+    vus = executor.most_vus if isinstance(executor, ClosedLoop) else executor.max_vus
+    if vus is not None and group.generators > group.connections(vus):
+        reason = f"there are only {group.connections(vus)} connections to share"
         yield bad_value((*path, "generators"), reason, group.generators)
     if group.connection == "shared":
         reason = "over HTTP/2 users share connections by streams"

@@ -157,6 +157,7 @@ class QuickLoad:
             (self.on_full is not None and closed, "--on-full is about a full pool of an open loop", "Leave it out, or add --rate."),
             (self.arrivals is not None and closed, "--arrivals belongs to an open loop", "Leave it out, or add --rate."),
             (closed and not self.stages and self.generators > self.users, f"--generators {self.generators} can't share {self.users} users", "Give at most one generator a user."),
+            (self.max_vus is not None and self.generators > self.max_vus, f"--generators {self.generators} can't share {self.max_vus} VUs", "Give --max-vus one for each generator."),
         )  # fmt: skip
 
     def _request_slips(self) -> tuple[tuple[bool, str, str], ...]:

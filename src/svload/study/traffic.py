@@ -100,8 +100,9 @@ def group_mistakes(part: schema_traffic.GroupPart, path: Path, duration_ns: int 
     """Return mistakes that only resolved numbers show. `duration_ns`: the measured time, None if broken."""
     executor = _executor(part)
     found = []
-    if isinstance(executor, ClosedLoop) and part.generators > executor.most_vus:
-        reason = f"there are only {executor.most_vus} VUs to share"
+    vus = executor.most_vus if isinstance(executor, ClosedLoop) else executor.max_vus
+    if vus is not None and part.generators > vus:
+        reason = f"there are only {vus} VUs to share"
         found.append(bad_value((*path, "generators"), reason, part.generators))
     length_ns = executor.stages_ns
     if length_ns is not None and duration_ns is not None and length_ns > duration_ns:
