@@ -27,6 +27,8 @@ def test_who_does_not_want_it_or_may_not_have_it_goes_on(tmp_path: Path) -> None
         assert not held
     with awake(device=tmp_path / "none") as held:
         assert not held
+    with awake(device=Path("/dev/full")) as held:
+        assert not held, "the kernel did not take it"
     assert not can_stay_awake(tmp_path / "none")
 
 

@@ -204,6 +204,12 @@ def test_what_a_delay_line_reports(tmp_path: Path) -> None:
 
 
 @pytest.mark.pure
+def test_a_tool_that_hangs_is_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fabric, "_BOUND_S", 0.05)
+    with pytest.raises(OSError, match=r"did not end within 0\.05 s"):
+        fabric._run(("sleep", "60"))
+
+
 def test_without_root_or_tools_it_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert fabric.lacking(latency=False) == "links need root"

@@ -19,13 +19,13 @@ def awake(asked: bool = True, device: Path = DEVICE) -> Iterator[bool]:
 
     The request lasts as long as an open descriptor, so the kernel cancels it however this process ends.
     """
-    descriptor = -1
+    descriptor, written = -1, 0
     if asked:
         with suppress(OSError):
             descriptor = os.open(device, os.O_WRONLY | os.O_CLOEXEC)
-            os.write(descriptor, _NO_LATENCY)
+            written = os.write(descriptor, _NO_LATENCY)
     try:
-        yield descriptor >= 0
+        yield written > 0
     finally:
         if descriptor >= 0:
             os.close(descriptor)

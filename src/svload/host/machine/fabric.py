@@ -55,8 +55,10 @@ _NEEDS = {
 
 @cache
 def _works(words: str) -> bool:
-    command = ("unshare", "--net", "sh", "-c", words)
-    return _run_plain(command).returncode == 0
+    try:
+        return _run_plain(("unshare", "--net", "sh", "-c", words)).returncode == 0
+    except OSError:
+        return False
 
 
 def is_of_a_lab(address: str) -> bool:
@@ -168,13 +170,17 @@ def _run(command: Sequence[str], network: int | None = None, keep: int | None = 
 
 
 def _run_plain(command: Sequence[str], keep: Sequence[int] = ()) -> subprocess.CompletedProcess[str]:
+    """Raises OSError if it can't be started or does not end in time."""
     program = shutil.which(command[0], path=_PATH) or command[0]
-    return subprocess.run(
-        (program, *command[1:]),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=_BOUND_S,
-        pass_fds=tuple(keep),
-        env={**os.environ, "LC_ALL": "C", "PATH": _PATH},
-    )
+    try:
+        return subprocess.run(
+            (program, *command[1:]),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_BOUND_S,
+            pass_fds=tuple(keep),
+            env={**os.environ, "LC_ALL": "C", "PATH": _PATH},
+        )
+    except subprocess.TimeoutExpired:
+        raise OSError(f"“{' '.join(command[:6])} …” did not end within {_BOUND_S:g} s") from None

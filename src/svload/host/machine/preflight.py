@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+from svload.host.machine.linux import boot_id
 from svload.model.environment import state_dir
 from svload.model.private import write_private
 
@@ -114,7 +115,7 @@ def _send(to: socket.socket) -> None:
         os.close(pages)
 
 
-def measure_timer_floor() -> float | None:
+def measure_timer_floor() -> float:
     """Return the median lateness of a sleep of 1 ms, in ns, with timers as precise as the load's."""
     late: list[float] = []
 
@@ -132,7 +133,7 @@ def measure_timer_floor() -> float | None:
     thread = threading.Thread(target=sleeper)
     thread.start()
     thread.join()
-    return sorted(late)[len(late) // 2] if late else None
+    return sorted(late)[len(late) // 2]
 
 
 def _kept(path: Path) -> Preflight | None:
@@ -147,8 +148,4 @@ def _kept(path: Path) -> Preflight | None:
 
 def _boot() -> str:
     """Return an identifier of this boot and kernel."""
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    except OSError:
-        boot = ""
-    return f"{boot} {platform.release()}"
+    return f"{boot_id()} {platform.release()}"

@@ -134,6 +134,7 @@ def keep_warm(lease_s: float) -> dict[str, Any]:
     import subprocess
     import time
 
+    from svload.host.process.readable import readable
     from svload.model.errors import fail
     from svload.model.private import private_folder
 
@@ -151,9 +152,7 @@ def keep_warm(lease_s: float) -> dict[str, Any]:
             )  # fmt: skip
     finally:
         os.close(end)
-    import select
-
-    heard = os.read(ready, 16) if select.select([ready], [], [], READY_BOUND_S)[0] else b""
+    heard = os.read(ready, 16) if readable(ready, READY_BOUND_S) else b""
     os.close(ready)
     found = warm_state()
     if heard != b"ready\n" or found is None:
