@@ -74,12 +74,6 @@ def adopt_orphans() -> None:
     _call("prctl", _PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def enter_network_namespace(name: str) -> None:
-    """Move this process into /run/netns/`name`. Raises OSError if it does not exist or is not permitted."""
-    with in_network(f"/run/netns/{name}", stay=True):
-        pass
-
-
 @contextlib.contextmanager
 def in_network(path: str, *, stay: bool = False) -> Iterator[None]:
     """Move this thread into the network namespace of that file (/proc/PID/ns/net), and back after the block

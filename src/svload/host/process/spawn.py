@@ -203,11 +203,11 @@ def _become(
             if os.getppid() != parent:
                 os._exit(127)
         found = _apply_limits(order, groups)
-        if network is not None:
-            with linux.in_network(network, stay=True):
-                pass
-        if order.network_namespace is not None:
-            linux.enter_network_namespace(order.network_namespace)
+        named = order.network_namespace
+        for file in (network, None if named is None else f"/run/netns/{named}"):
+            if file is not None:
+                with linux.in_network(file, stay=True):
+                    pass
         if order.cwd is not None:
             os.chdir(order.cwd)
         _tell(ends.status_write, {"pid": linux.machine_pid(), "limits": found})
