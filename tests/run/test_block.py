@@ -48,6 +48,8 @@ class Server(Answering):
 
     def do_GET(self) -> None:
         Server.asked[self.path] += 1
+        if self.path == "/late":
+            time.sleep(0.4)
         self.answer(self.path.encode())
 
 
@@ -448,6 +450,18 @@ def test_a_side_that_answers_nothing_is_named_in_the_warm_up(
     monkeypatch.setattr(warming, "_look", trial.look)
     warm_up(trial, 335)  # type: ignore[arg-type]
     assert trial.notices == ["page-a answered none of its requests in 200 ms of warm-up"]
+
+
+def test_the_warm_up_of_a_side_that_only_times_out_ends_with_its_first_load(
+    tmp_path: Path, port: int
+) -> None:
+    study = by_path(port, 1)
+    study["factors"]["page"] = ["a", "late"]
+    study["traffic"]["load"]["request"] = {"get": "http://web/${page}", "timeout": "250ms"}
+    heard: list[Event] = []
+    made(begun(tmp_path, study), heard.append)
+    texts = [one.text("text") for one in heard if one.kind == "notice"]
+    assert "page-late answered none of its requests in 200 ms of warm-up" in texts
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from svload.drive.share.cut import group_seed
 from svload.drive.share.timeline import Timeline, timeline
 from svload.model.study import CaseConfig
 from svload.model.units import show_duration
+from svload.run.drain import timed_out
 from svload.run.trial import TrialRun
 
 if TYPE_CHECKING:
@@ -41,12 +42,13 @@ class Warmed(NamedTuple):
 
 class _Seen(NamedTuple):
     """One warm-up load after its cut: the responses of each group in order of time, its requests per second,
-    its kept connections, and whether it had settled."""
+    its kept connections, whether it had settled, and whether requests timed out and none was ok."""
 
     took_ns: tuple[Floats, ...]
     per_s: float
     connections: int
     settled: bool
+    silent: bool = False
 
 
 def without_ramps(config: CaseConfig) -> CaseConfig:
@@ -73,6 +75,8 @@ def warm_up(trial: TrialRun, least: int = 0, check: Callable[[Warmed], object] |
             settled_ns = (settled_ns or took_ns) if seen.settled else None
             groups = [_joined(parts) for parts in zip(*(one.took_ns for one in kept), strict=True)]
             fewest = min(map(len, groups), default=0)
+            if seen.silent:  # each further load would wait for its time-outs
+                break
             if check is not None and (seen.settled or number):
                 sure_ns = max(map(_sure_p99_ns, groups), default=0.0)
                 check(Warmed(sure_ns, seen.per_s, seen.connections, took_ns, settled_ns))
@@ -80,11 +84,11 @@ def warm_up(trial: TrialRun, least: int = 0, check: Callable[[Warmed], object] |
                 break
             config = without_ramps(config)
     text = f"{show_duration(took_ns / 1e9)} of warm-up"
-    if not fewest:
+    if seen.silent or not fewest:
         trial.notice(f"{trial.plan.case} answered none of its requests in {text}")
     elif settled_ns is None:
         trial.notice(f"{trial.plan.case} had not settled after {text}")
-    if 0 < fewest < least:
+    if 0 < fewest < least and not seen.silent:
         trial.notice(
             f"{trial.plan.case}: {fewest} requests in {text} are too few to tell a stall from a slow server, "
             f"so the turns may be longer than necessary"
@@ -109,6 +113,7 @@ def _look(trial: TrialRun, load: Load, times: Timeline) -> _Seen:
         ended / window.seconds if window.size else 0.0,
         connections_kept(groups),
         not cut.at_half,
+        timed_out(load.results) and not any(group.ok for group in data.summary.groups),
     )
 
 
