@@ -50,12 +50,18 @@ def keep(lock: Lock, lease_s: float) -> dict[str, Any]:
             pass_fds=[alive.fileno()],
         )
     until = time.monotonic() + UP_TIMEOUT_S
-    while time.monotonic() < until:
-        if (folder / FACTS).exists():
-            return dict(json.loads((folder / FACTS).read_text()))
-        if process.poll() is not None:
-            break
-        time.sleep(0.02)
+    try:
+        while process.poll() is None:
+            if (folder / FACTS).exists():
+                return dict(json.loads((folder / FACTS).read_text()))
+            if time.monotonic() >= until:
+                raise fail(
+                    "lab-failed", reason=f"it was not up within {UP_TIMEOUT_S:g} s", hint=f"See {log}."
+                )
+            time.sleep(0.02)
+    except BaseException:  # also Ctrl-C, which its session does not receive
+        process.terminate()
+        raise
     error = _failure(folder, log)
     _remove_dead(folder)
     raise error
