@@ -13,6 +13,7 @@ import pytest
 from tests.bounds import HANG_S
 
 from svload.drive.fleet_generators import START_MARGIN_NS, CommonStart, FleetGenerators, seats
+from svload.drive.generators import Generators
 from svload.host.clock.offset import Offset
 from svload.model.errors import SvloadError, fail
 from svload.model.messages import Notice
@@ -137,6 +138,17 @@ def test_losing_a_machine_stops_the_whole_load(fleet: Any, tmp_path: Path, fails
         assert well.agent.stopped
     else:
         assert not well.agent.started_at, "nobody began"
+
+
+def test_a_load_stopped_as_it_ends_leaves_no_ended_generator_for_the_next(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr("svload.drive.generators.plain", lambda spec: {})
+    agent: Any = FakeAgent("here")
+    generators = Generators(agent, tmp_path, None)
+    load = generators.load([share("a")], {}, tmp_path, should_stop=lambda: True)
+    assert [result.share.name for result in load.results] == ["a"]
+    assert agent.stopped and generators.children(1) == ["generator.1.0"]
 
 
 def test_a_start_is_common_or_not_at_all() -> None:

@@ -165,6 +165,8 @@ class Generators:
                 meanwhile(time.monotonic_ns() - start_at_ns)
             if time.monotonic_ns() > deadline_ns:
                 raise fail("generator-failed", reason=f"{', '.join(waiting)} did not end in time")
+        if load.stopped:
+            self.restart()  # those that were done have ended too, which nobody may have heard
         load.results.sort(key=lambda result: [share.name for share in shares].index(result.share.name))
         return load
 
