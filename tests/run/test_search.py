@@ -184,6 +184,13 @@ def test_unsearchable_is_one_sentence(study: Callable[..., str], asked: dict[str
     assert words in refused(study(), **asked)
 
 
+@pytest.mark.parametrize("ends", [{"least": 10, "most": 5}, {"least": 20_000}])
+def test_ends_without_a_range_between_them_are_refused_by_name(tmp_path: Path, ends: dict[str, int]) -> None:
+    with pytest.raises(SvloadError, match="has no range"):
+        searched_lock(CapacityAsk("http://127.0.0.1:9/", that=CRITERION, **ends), api.Choices(out=tmp_path))
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_error_for_a_study_without_an_open_factor_says_how_to_add_one(study: Callable[..., str]) -> None:
     assert "--over users --from 1 --to 4000" in refused(study("[1, 2]"), that=CRITERION)
 

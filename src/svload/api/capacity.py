@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import TYPE_CHECKING
 
 from svload.api.load import LoadFiles, aimed, in_environment, keep_study
@@ -113,6 +114,16 @@ def searched_lock(ask: CapacityAsk, choices: Choices) -> Lock:
             "usage",
             reason=f"--rate and request options apply to a URL, but {ask.target} is a study",
             hint="Set them in the study.",
+        )
+    if bare:
+        low, high = ask.least or LOADS[0], ask.most or LOADS[1]
+    else:
+        low, high = ask.least or 0, ask.most or inf
+    if low >= high:
+        raise fail(
+            "usage",
+            reason=f"a search from {low:,} to {high:,} has no range",
+            hint="Write --from 1 --to 4000.",
         )
     study, chosen = (_bare(ask, choices) if bare else ask.target), replace(choices, own=bare)
     if not bare and ask.over and ask.least is not None and ask.most is not None:
