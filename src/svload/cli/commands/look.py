@@ -114,6 +114,11 @@ def report(
     """Generate a run's report from its sealed trials."""
     from svload import api
 
+    if markdown and json:
+        raise fail("usage", reason="--markdown and --json can't be combined", hint="Use one of them.")
+    if tables is not None and (markdown or figures is not None):
+        reason = "--tables is for a whole report, which --figures and --markdown don't generate"
+        raise fail("usage", reason=reason, hint="Use two commands.")
     own = api.read_tables(tables) if tables is not None else None
     report_damage(run, _out(out))
     if figures is not None:
@@ -164,6 +169,11 @@ def export(
     """Export a run: tables as CSV or Parquet, metrics as OpenMetrics, requests as JMeter's JTL."""
     from svload import api
 
+    if timestamps and form is not Exported.OPENMETRICS:
+        raise fail("usage", reason="--timestamps is for OpenMetrics", hint="Add --format openmetrics.")
+    if json and form is Exported.OPENMETRICS and to is None:
+        reason = "--json lists files, and OpenMetrics goes to stdout"
+        raise fail("usage", reason=reason, hint="Add --to FILE, or leave --json out.")
     if form is not Exported.OPENMETRICS or api.has_ended(run, _out(out)):
         report_damage(run, _out(out))
     if form is Exported.OPENMETRICS:
