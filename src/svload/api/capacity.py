@@ -115,10 +115,8 @@ def searched_lock(ask: CapacityAsk, choices: Choices) -> Lock:
             reason=f"--rate and request options apply to a URL, but {ask.target} is a study",
             hint="Set them in the study.",
         )
-    if bare:
-        low, high = ask.least or LOADS[0], ask.most or LOADS[1]
-    else:
-        low, high = ask.least or 0, ask.most or inf
+    allowed = LOADS if bare else (0, inf)
+    low, high = ask.least or allowed[0], ask.most or allowed[1]
     if low >= high:
         raise fail(
             "usage",
