@@ -17,7 +17,7 @@ from tests.support import make_run
 from svload.analysis.claims.decide import judge_claims
 from svload.analysis.claims.evidence import cases_range
 from svload.analysis.claims.pairs import Gathered, Made
-from svload.analysis.claims.statistic import leaning, weights
+from svload.analysis.claims.statistic import Effect, apart, leaning, stretched, weights
 from svload.analysis.contrasts import contrasts_of, plan_comparisons
 from svload.analysis.explored import told_of_success
 from svload.analysis.floor import LabFloor
@@ -771,6 +771,19 @@ def test_a_pair_weighs_by_the_share_of_other_programs_made_equal_on_both_sides()
     baseline, treatment = one_more.mean(axis=1)[0]
     made_equal = one_more * (0.05 + 0.2) / (0.05 + np.array([baseline, treatment]))
     assert weights(one_more) == pytest.approx(1 / (1 + (made_equal.max(axis=-1) / 0.2) ** 2))
+
+
+@pytest.mark.parametrize(("pull", "rest"), [(0.0, 1.0), (0.89, 0.11), (0.91, 0.0)])
+def test_an_interval_is_stretched_by_what_other_programs_may_hide(pull: float, rest: float) -> None:
+    ends = (-0.1 / rest, 0.2 / rest) if rest else (-np.inf, np.inf)
+    assert stretched(-0.1, 0.2, pull) == pytest.approx(ends)
+
+
+@pytest.mark.parametrize("p", [0.09, 0.11])
+def test_alike_is_apart_from_a_margin_where_it_is_surely_not_zero(p: float) -> None:
+    error = 0.1 / stats.t.isf(p / 2, 5)
+    alike = Effect(*(np.array(one) for one in (0.1, error, 6, [True])))
+    assert bool(apart(alike, None, 0.05)) == (p < 0.1)
 
 
 @pytest.mark.parametrize(("apart", "p"), [(0.015, 1.0), (0.025, 2 / 2**8)])
