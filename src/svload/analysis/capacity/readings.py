@@ -62,11 +62,10 @@ def measured(result: TrialResult, criteria: Sequence[Criterion], load: int, time
     for one in criteria:
         estimate = find(one.ref, result.metrics)
         value = as_measured(estimate)
-        if _is_share(one) and (
-            value is not None or (estimate.why == "no request" and not is_broken(estimate))
-        ):
+        share = _is_share(one)
+        if share and (value is not None or (estimate.why == "no request" and not is_broken(estimate))):
             value = _of_whole_load(one, value, result.metrics)
-        if _is_share(one) and value is not None:
+        if share and value is not None:
             bad = value if _SHARES[one.ref.metric.name] else 1 - value
             shares[one.text] = (max(bad, 0.0), _allowed(one))
         margin = _margin(one, value, estimate, timeout_s)

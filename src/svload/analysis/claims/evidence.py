@@ -331,8 +331,10 @@ def units_needed(one: Shown, claims: int, margin: float, gate: float | None) -> 
     if mean is None or np.isnan(float(one.effect.se)):
         return None
     sd, pull = float(one.effect.se) * sqrt(one.units), one.strangers.dilution
-    low = -margin if gate is None else gate if gate < 0 else None
-    high = margin if gate is None else gate if gate > 0 else None
+    low: float | None = -margin
+    high: float | None = margin
+    if gate is not None:
+        low, high = (gate, None) if gate < 0 else (None, gate)
     same_at_all = pull <= limits.DILUTION_MOST and not one.held_back(low, high, (mean, mean))
 
     def enough(n: int) -> bool:

@@ -10,7 +10,7 @@ use super::super::{code, Fault};
 use super::{slot_of, Event, Heard, Open, Session};
 use crate::wire::HEADER_LIMIT_BYTES;
 
-/// So many frames in a row, while neither an answer nor a request's body gets on, are a flood (§10.5).
+/// The number of frames in a row, without progress of a response or a request's body, that is a flood (§10.5).
 const IDLE_MAX: u32 = 10_000;
 /// So many fragments of one header block.
 const FRAGMENTS_MAX: u32 = 64;
