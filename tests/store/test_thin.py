@@ -13,6 +13,7 @@ from tests.support import SyntheticRun, make_run
 from svload import api
 from svload.model.columns import HISTOGRAM_METRICS
 from svload.model.errors import SvloadError
+from svload.report.data.digest import digest_trial
 from svload.store import open_pack, read_trial, verify_run
 from svload.store.seal import sha256_file
 from svload.store.thin import SERIES, coarsen
@@ -115,6 +116,20 @@ def test_what_is_merged_to_one_interval_is_still_there_under_a_later_cut(run: Sy
     whole = {name: np.asarray(cells) for name, cells in read_trial(run.trial("TC1.r1")).histograms.items()}
     thin, metric = coarsen(whole, (40, 160)), HISTOGRAM_METRICS.index("generator_lag")
     assert _by_bucket(thin, metric, 80, 160) == _by_bucket(whole, metric, 40, 160) != {}
+
+
+@pytest.mark.parametrize("intervals", [0, 7, 83])
+def test_a_cut_within_a_merged_interval_makes_no_failures(
+    run: SyntheticRun, intervals: int, tmp_path: Path
+) -> None:
+    """Requests due in the part of it that is kept have no times of their own."""
+    opened = open_pack(api.pack(str(run.path), tmp_path / "thin.zip", thin=True), tmp_path / "cache")
+    trial = read_trial(opened.trial("TC1.r1"))
+    digest = digest_trial(trial, intervals * trial.summary.interval_ns)
+    for found in digest.groups.values():
+        assert found.summary.failed == found.summary.dropped == 0
+        assert found.response.total == found.response.at_or_below[-1] > 0
+        assert np.isfinite(found.series["p50"].values).all()
 
 
 @pytest.mark.parametrize("thin", [False, True])

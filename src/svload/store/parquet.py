@@ -21,7 +21,7 @@ from svload.model.facts import TrialLab
 from svload.model.seals import Seal
 from svload.model.stacks import Stacks
 from svload.model.summaries import TrialSummary, TurnRecord
-from svload.store.layout import TrialDir
+from svload.store.layout import RunDir, TrialDir
 from svload.store.load_time import STAMPS, Turns, monitors_in_load_time, samples_in_load_time
 
 Arrays = dict[str, NDArray[Any]]
@@ -308,7 +308,8 @@ class LoadTimeTable(LazyTable):
 class TrialData:
     """One trial as analysis reads it. Tables are mappings column → numpy array (`model.columns`; samples also `share`).
 
-    `seal` is None for an attempt or a synthetic trial that was not sealed.
+    `seal` is None for an attempt or a synthetic trial that was not sealed. `thinned`: it belongs to a thin
+    copy, which merged the histograms of neighbouring intervals (`store.thin`).
     """
 
     summary: TrialSummary
@@ -320,6 +321,7 @@ class TrialData:
     rows: Mapping[str, NDArray[Any]] = field(repr=False)
     monitors: Mapping[str, NDArray[Any]] = field(repr=False)
     stacks: Stacks | None = field(default=None, repr=False)
+    thinned: bool = False
 
     @property
     def trial(self) -> str:
@@ -366,4 +368,5 @@ def read_trial(directory: Path | TrialDir, *, clock: Literal["load", "real"] = "
         rows=tables["rows"],
         monitors=tables["monitors"],
         stacks=Stacks.read(trial.stacks) if trial.stacks.exists() else None,
+        thinned=RunDir(path.parent.parent).thinned_path.exists(),
     )

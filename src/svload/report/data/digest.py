@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svload.analysis.quantiles import bucket_middles
-from svload.analysis.view import kept_window
+from svload.analysis.view import kept_window, readable_window
 from svload.model.columns import HISTOGRAM_METRICS
 from svload.model.facts import TrialLab
 from svload.model.request_errors import ERRORS
@@ -94,7 +94,7 @@ def digest_trial(data: TrialData, cut_ns: int) -> TrialDigest:
     """Return the trial with its case's warm-up cut. Raises SvloadError (run-damaged) if a table cannot be
     read."""
     summary = data.summary
-    kept = kept_window(summary, cut_ns)
+    kept = readable_window(data, kept_window(summary, cut_ns))
     end_ns = max(summary.window_ns[1], 1)
     groups = {}
     for index, group in enumerate(summary.groups):
@@ -108,7 +108,7 @@ def digest_trial(data: TrialData, cut_ns: int) -> TrialDigest:
             response=_curve(histograms, inside, "response", due),
             service=_curve(histograms, inside, "service", None),
             anatomy_s=_anatomy(data, index, histograms, inside, (kept.low_ns, kept.high_ns)),
-            series=_group_series(intervals, histograms, summary.interval_ns, end_ns),
+            series=_group_series(intervals, histograms, summary.interval_ns, end_ns, data.thinned),
             slow=_slow(data, index),
         )
     resources = resources_of(data.monitors, end_ns)
@@ -269,10 +269,11 @@ def _group_series(
     histograms: Mapping[str, NDArray[Any]],
     interval_ns: int,
     end_ns: int,
+    thinned: bool,
 ) -> dict[str, Series]:
     """Return series by name, in at most `BINS` bins of whole intervals: due, throughput and failures (1/s),
     requests in flight or waiting at the end of each, and the slowest ok response (s) of the requests due
-    then; p50 and p99 in bins that may be wider."""
+    then; p50 and p99 in bins that may be wider. A thin copy has responses in its own merged intervals."""
     whole = max(-(-end_ns // interval_ns), 1)
     per_bin = -(-whole // BINS)
     bins = -(-whole // per_bin)
@@ -287,13 +288,17 @@ def _group_series(
         weights = sum((intervals[name][during].astype(np.float64) for name in names), np.zeros(len(at)))
         return np.asarray(np.bincount(at, weights=weights, minlength=bins)[:bins], dtype=np.float64)
 
+    begins = np.arange(bins) * per_bin
+    if thinned and _metric(histograms, "response").any():
+        merged = np.unique(histograms["interval"][_metric(histograms, "response")]).astype(np.int64)
+        begins = np.unique([0, *merged[merged < whole]])
     due, done = total("due"), total("completed_ok", "completed_failed")
     return {
         "due": Series(at_s, due / seconds),
         "throughput": Series(at_s, done / seconds),
         "failures": Series(at_s, total("completed_failed") / seconds),
         "under way": Series(at_s, np.cumsum(due - total("dropped") - done)),
-        **_responses_over_time(histograms, per_bin, due, at_s, min(width_s, end_ns / 1e9)),
+        **_responses_over_time(histograms, intervals, begins, bins * per_bin, interval_ns, end_ns),
     }
 
 
@@ -302,22 +307,35 @@ _LEAST_FOR = {"p50": (0.5, 6), "p99": (0.99, 100)}
 
 
 def _responses_over_time(
-    histograms: Mapping[str, NDArray[Any]], per_bin: int, due: Floats, at_s: Floats, width_s: float
-) -> dict[str, Series]:
+    histograms: Mapping[str, NDArray[Any]], intervals: Mapping[str, NDArray[Any]], edges: NDArray[np.int64],
+    end: int, interval_ns: int, end_ns: int,
+) -> dict[str, Series]:  # fmt: skip
     """Return p50 and p99 (failures count as slowest) in bins that are just wide enough to hold enough
-    requests, and each bin's slowest ok response."""
-    bins = len(due)
-    mine = _metric(histograms, "response")
-    at = histograms["interval"][mine].astype(np.int64) // per_bin
+    requests, and each bin's slowest ok response. A bin begins at each interval of `edges`, the last ends at
+    `end`."""
+    bins = len(edges)
+    limits = np.append(edges, end) * (interval_ns / 1e9)
+    at_s: Floats = (limits[:-1] + limits[1:]) / 2
+
+    def bin_of(interval: NDArray[Any]) -> NDArray[np.int64]:
+        return np.searchsorted(edges, interval.astype(np.int64), side="right") - 1
+
+    during = intervals["interval"] < end
+    due: Floats = np.bincount(
+        bin_of(intervals["interval"][during]),
+        weights=intervals["due"][during].astype(np.float64),
+        minlength=bins,
+    )
+    mine = _metric(histograms, "response") & (histograms["interval"] < end)
+    at = bin_of(histograms["interval"][mine])
     bucket = histograms["bucket"][mine].astype(np.int64)
     if not len(bucket):
         nothing = Series(at_s, np.full(bins, np.nan))
         return dict.fromkeys((*_LEAST_FOR, "slowest"), nothing)
     first, width = int(bucket.min()), int(bucket.max() - bucket.min()) + 1
-    inside = at < bins
     counts = np.bincount(
-        at[inside] * width + bucket[inside] - first,
-        weights=histograms["count"][mine][inside],
+        at * width + bucket - first,
+        weights=histograms["count"][mine],
         minlength=bins * width,
     ).reshape(bins, width)
     found = {}
@@ -336,9 +354,7 @@ def _responses_over_time(
         values = np.where((column < width) & (held > 0), middle, np.nan)
         ends = np.append(begins[1:], bins) - 1
         if len(begins) == 1:  # a single value: a line from begin to end
-            found[name] = Series(
-                np.array([at_s[0] - width_s / 2, at_s[-1] + width_s / 2]), np.repeat(values, 2)
-            )
+            found[name] = Series(np.array([0.0, min(float(limits[-1]), end_ns / 1e9)]), np.repeat(values, 2))
         else:
             found[name] = Series((at_s[begins] + at_s[ends]) / 2, values)
     last = width - 1 - np.argmax(counts[:, ::-1] > 0, axis=1)
