@@ -3,8 +3,8 @@
 
 Queues in virtual time, each run twice over the same arrivals and service times: with a planted disturbance
 and without. So the truth is known exactly, whatever the machine does in the meantime. Servers burn CPU,
-sleep (four concurrently, 0.3 ms of CPU per answer) or hold a lock for half of their work; loops are open or
-closed; strangers come in spells and have 1 to 50 % of the time, or the machine stops, or the hypervisor takes
+sleep (four concurrently, 0.3 ms of CPU per answer) or hold a lock for half of their work; loops are open,
+closed with pauses, or full (users without pauses, who leave the server no idle time); strangers come in spells and have 1 to 50 % of the time, or the machine stops, or the hypervisor takes
 ticks. A trial's tables hold what the load and the monitors would have read (strangers and CPU every 0.2 s,
 waits every 2 s, each gap), and the ranges are the product's.
 
@@ -61,6 +61,7 @@ set with seeds 0 to 23 of the first five kinds; the other kinds were not in the 
   halved like a width: no range that holds both the number and the truth is narrower.
 - Goals: ± 25 % with strangers at 25 to 35 %, and ± 5 % on a quiet machine (up to 2 % strangers).
 """
+LOOPS = ("open", "closed", "full")
 TURN_S = 0.004
 """The server and the strangers take turns of this length."""
 
@@ -132,7 +133,7 @@ class Judged:
 
     kind: str
     server: str
-    closed: bool
+    loop: str
     share: float
     requests: int
     pushed: Mapping[str, float]
@@ -169,13 +170,13 @@ def fit(trials: Sequence[Judged]) -> None:
     """Print the multiple of the index z that covers 97 % of the pushes, by statistic and loop. Each range
     must be z / (1 + z)."""
     for stat in STATS:
-        for closed in (False, True):
+        for loop in LOOPS[:2]:
             needed = []
             for one in trials:
-                if one.closed == closed:
+                if one.loop == loop:
                     below, most = one.below[stat], min(one.needed[stat], limits.WIDEST[0])
                     needed.append(most / (1 - most) * (1 - below) / max(below, 1e-6))
-            print(f"{stat}, {'closed' if closed else 'open'}: {np.quantile(needed, 0.97):.3g}")
+            print(f"{stat}, {loop}: {np.quantile(needed, 0.97):.3g}")
 
 
 def table(trials: Sequence[Judged], quiet: Sequence[Judged]) -> tuple[str, bool]:
@@ -185,9 +186,8 @@ def table(trials: Sequence[Judged], quiet: Sequence[Judged]) -> tuple[str, bool]
         "all": list(trials),
         "kinds of the fit": [one for one in trials if one.kind in FITTED],
         BESIDE: [one for one in trials if 0.25 < one.share < 0.35],
-        "open loops": [one for one in trials if not one.closed],
-        "closed loops": [one for one in trials if one.closed],
     }
+    groups |= {f"{loop} loops": [one for one in trials if one.loop == loop] for loop in LOOPS}
     groups |= {kind: [one for one in trials if one.kind == kind] for kind in FITTED | OTHERS}
     groups |= {server: [one for one in trials if one.server == server] for server in SERVERS}
     groups |= {kind: [one for one in quiet if one.kind == kind] for kind in QUIET}
@@ -218,14 +218,14 @@ def judged(
     """Yield the ranges of planted trials of each kind, server, loop and seed."""
     for kind, planter in kinds.items():
         for server in SERVERS:
-            for closed in (False, True):
+            for loop in LOOPS:
                 for seed in seeds:
-                    dice = np.random.default_rng([seed, zlib.crc32(f"{kind} {server} {closed}".encode())])
-                    one = planted(base, dice, planter, server, closed, end_s)
-                    yield _judged(kind, server, closed, one)
+                    dice = np.random.default_rng([seed, zlib.crc32(f"{kind} {server} {loop}".encode())])
+                    one = planted(base, dice, planter, server, loop, end_s)
+                    yield _judged(kind, server, loop, one)
 
 
-def _judged(kind: str, server: str, closed: bool, one: Planted) -> Judged:
+def _judged(kind: str, server: str, loop: str, one: Planted) -> Judged:
     found = ranged(one.trial, one.config, STATS)
     seen, twin = (measured(trial, one.config, STATS) for trial in (one.trial, one.twin))
     names = {stat: f"{one.config.groups[0].name}.response.{stat}" for stat in STATS}
@@ -233,14 +233,14 @@ def _judged(kind: str, server: str, closed: bool, one: Planted) -> Judged:
     for stat, name in names.items():
         # A closed loop that was disturbed asks another sequence from then on: the interval that every number
         # has is for that.
-        own = (seen[name].low or 0.0) / (seen[name].value or 1.0) if closed else 1.0
+        own = (seen[name].low or 0.0) / (seen[name].value or 1.0) if loop != "open" else 1.0
         needed[stat] = max(1 - (one.true[stat] / one.seen[stat] + 0.005) / own, 0.0) if own else 0.0
         harm = found.get(f"response.{stat}")
         below[stat] = (harm.below if harm else 0.0) or 0.0
     requests = int(one.trial.intervals["due"].sum())
     own_widths = {stat: _width(twin[name]) for stat, name in names.items()}
     pushed = {stat: max(1 - one.true[stat] / one.seen[stat], 0.0) for stat in STATS}
-    return Judged(kind, server, closed, one.share, requests, pushed, needed, below, own_widths)
+    return Judged(kind, server, loop, one.share, requests, pushed, needed, below, own_widths)
 
 
 def _width(estimate: Estimate) -> float:
@@ -251,7 +251,7 @@ def _width(estimate: Estimate) -> float:
 
 
 def planted(
-    base: Bench, dice: Dice, planter: Planter, server: str, closed: bool, end_s: float = END_S
+    base: Bench, dice: Dice, planter: Planter, server: str, loop: str, end_s: float = END_S
 ) -> Planted:
     """Return one trial with its undisturbed twin."""
     mean_s, at_once, cpu = SERVERS[server]
@@ -264,12 +264,12 @@ def planted(
     lost, share = planter(dice, end_s)
     due = np.cumsum(dice.exponential(1 / rate, n))
     users = round(float(np.exp(dice.uniform(np.log(2), np.log(64)))))
-    think = dice.exponential(max(users / rate - mean_s, 1e-3), n)
-    load = (users, think) if closed else due[due < end_s]
+    think = dice.exponential(max(users / rate - mean_s, 1e-3), n) * (loop != "full")
+    load = due[due < end_s] if loop == "open" else (users, think)
     seen, waits = _run(server, load, work, lost, end_s)
     true, _ = _run(server, load, work, np.zeros((0, 2)), end_s)
     trial, config = as_trial(base, seen, end_s)
-    loop = ConstantVus(vus=users) if closed else ConstantArrivalRate(rate_rps=rate)
+    executor = ConstantArrivalRate(rate_rps=rate) if loop == "open" else ConstantVus(vus=users)
     used = np.full(len(seen.due), mean_s * cpu or ANSWER_CPU_S)
     readings = {"cpu": counted(seen.done, used)}
     if share:
@@ -278,7 +278,7 @@ def planted(
         readings["stolen"] = within(lost)
     return Planted(
         read(trial, end_s, gaps=() if share or planter is steal else lost, **readings),
-        with_config(config, config.groups[0].name, executor=loop),
+        with_config(config, config.groups[0].name, executor=executor),
         as_trial(base, true, end_s)[0],
         share,
         *({stat: _stat(one.done - one.due, stat) for stat in STATS} for one in (seen, true)),

@@ -66,6 +66,22 @@ class Ranked:
         return low + (place - rank) * (high - low)
 
 
+def least_quantile(ranked: Ranked, p: float, taken_ns: float) -> float:
+    """Return the lowest that the nearest-rank p-quantile can have been, in ns, if the values became longer by
+    `taken_ns` on average and none became shorter; 0 without values.
+
+    It is lowest where all of it was added to those just below rank p: v with Σ max(xᵢ − v, 0) over the values
+    up to that rank equal to n · taken.
+    """
+    most = max(ceil(p * ranked.total - 1e-9 * ranked.total), 1)
+    counts = np.diff(np.minimum(ranked.at_or_below, most), prepend=0)[::-1]
+    values = ranked.values[::-1]
+    above, sums = np.cumsum(counts), np.cumsum(counts * values)
+    lowest = (sums - taken_ns * ranked.total) / np.maximum(above, 1)
+    fits = (above > 0) & (lowest >= np.append(values[1:], 0.0))
+    return float(max(lowest[np.argmax(fits)], 0.0)) if fits.any() else 0.0
+
+
 def ranked_values(values_ns: NDArray[np.generic], total: int | None = None) -> Ranked:
     """Rank single values (any order), with `total − len` failures above them."""
     values = np.sort(np.asarray(values_ns, dtype=float))

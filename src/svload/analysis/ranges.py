@@ -11,6 +11,10 @@ bound. The readings decide which requests these are, never the responses. With a
 out it misses the statistic of all by the scatter that f leaves (`limits.CALM_REACH` standard errors), and the
 others can at most all have been fastest.
 
+Users of closed loops wait for their responses, so nothing piles up behind a delay: without the time that was
+taken from the servers, the same requests would have ended at most that much earlier. So much of the mean
+cycle, and of the requests below a percentile, it can be at most: a bound where servers are full, which z has not.
+
 Delays of the load's own threads are known request by request (`generator-harm`), and are not included here;
 in a closed loop they mean load that was not made, so a number may lie higher.
 """
@@ -28,7 +32,7 @@ from numpy.typing import NDArray
 from svload.analysis import limits
 from svload.analysis.disturbances import Disturbance, Found, disturbances_of, foreign_here, unread, within
 from svload.analysis.measures import GroupMeasures, due_within
-from svload.analysis.quantiles import moments
+from svload.analysis.quantiles import least_quantile, moments
 from svload.analysis.readings import Floats, Series, mean_rate, of_monitor, readings_of
 from svload.analysis.view import GroupView, Window, steps_of
 from svload.model.executors import ClosedLoop
@@ -53,6 +57,8 @@ class Lost(NamedTuple):
     """share of the window in which the machine stood still, and what that cost the queued requests"""
     stops_s: float
     """mean delay of a request that arrives at any moment, by these stops alone"""
+    taken: float
+    """share of the window in which other programs or a stop can have kept a request from going on"""
     strangers: float
     """share of all cores that other processes had"""
     disturbed: NDArray[np.bool_]
@@ -103,7 +109,7 @@ class Ranges:
         )
         used = used_s / apart_s / max(ceil(float(used_s.sum()) / length_s), 1)
         use = float(used.mean())
-        stops_s, squares = self._stops(cores, edges)
+        stops_s, squares, somewhere_s = self._stops(cores, edges)
         stopped = min(float(stops_s.sum()) / length_s, 1.0)
         behind = 1 / (1 - min(use + stopped, limits.MOST_HANDED_ON))
         # Of the time that the servers wanted the core, this part went to others. CPU is counted in ticks: a
@@ -118,6 +124,7 @@ class Ranges:
             handed_on_s if clogged.mean() < limits.CLOGGED else np.full_like(handed_on_s, np.inf),
             stopped * behind,
             squares / 2 / length_s * behind,
+            min(min(float(waits_s.sum()) / length_s, foreign) + somewhere_s / length_s, 1.0),
             min(foreign / cores, 1.0),
             (taken > 0) | (stops_s > 0) | emptying,
         )
@@ -140,10 +147,10 @@ class Ranges:
             waits += waited
         return (_grown(waits, edges, others) if here or elsewhere else None), _grown(cpu, edges)
 
-    def _stops(self, cores: int, edges: Floats) -> tuple[Floats, float]:
-        """Return (time in each interval in which the machine stood still, sum of the gaps' squares): steal,
-        and gaps in which a core of the load ran nobody. A gap caused by other programs is a wait of the load,
-        and measured as its lag."""
+    def _stops(self, cores: int, edges: Floats) -> tuple[Floats, float, float]:
+        """Return (time in each interval in which the machine stood still, sum of the gaps' squares, time in
+        which any core did): steal, and gaps in which a core of the load ran nobody. A gap caused by other
+        programs is a wait of the load, and measured as its lag."""
         moments = within(self.found.moments, self.window)
         stolen = [one for one in moments if one.check == "steal"]
         gaps = [one for one in moments if one.check == "hiccups"]
@@ -151,10 +158,9 @@ class Ranges:
         waited_s = sum(one.lost_s for one in moments if one.check == "run-queue")
         gaps_s = sum(one.lost_s for one in gaps)
         own = max(1 - waited_s / gaps_s, 0.0) if gaps_s else 0.0
-        lost = [
-            _spread(found, edges) * share for found, share in ((stolen, 1 / cores), (gaps, own / witnesses))
-        ]
-        return np.maximum(*lost), sum(one.lost_s**2 for one in gaps) * own / witnesses
+        stolen_s, gone_s = _spread(stolen, edges), _spread(gaps, edges) * own / witnesses
+        squares = sum(one.lost_s**2 for one in gaps) * own / witnesses
+        return np.maximum(stolen_s / cores, gone_s), squares, float(np.maximum(stolen_s, gone_s).sum())
 
     @cached_property
     def by_check(self) -> Mapping[str, tuple[Harm, ...]]:
@@ -170,8 +176,9 @@ class Ranges:
 
     def _of_group(self, whole: GroupView) -> Iterator[Harm]:
         asked = sum(one.due for one in self.groups)
+        closed = all(one.closed for one in self.groups)
         for group in (whole, *steps_of(self._trial, whole)):
-            of = _OfGroup(whole, group, self.lost, self.window, asked)
+            of = _OfGroup(whole, group, self.lost, self.window, asked, closed)
             for number, estimate in self._metrics.items():
                 if estimate.value and number.startswith(f"{group.name}."):
                     bound = of.bound(number, estimate.value)
@@ -180,7 +187,8 @@ class Ranges:
 
 
 class _OfGroup:
-    """A group, or a step of it, and what its servers lost; `asked` requests were due of all groups together."""
+    """A group, or a step of it, and what its servers lost; `asked` requests were due of all groups together,
+    which are all `closed` loops or not."""
 
     def __init__(
         self,
@@ -189,9 +197,10 @@ class _OfGroup:
         lost: Lost | None,
         window: Window,
         asked: int,
+        closed: bool,
     ) -> None:
         self._whole, self._group, self._lost, self._asked = whole, group, lost, asked
-        self._measures, self._window = GroupMeasures(group), window
+        self._measures, self._window, self._closed = GroupMeasures(group), window, closed
         self._seconds = max(window.seconds, 1e-9)
 
     def bound(self, number: str, value: float) -> tuple[float, float] | None:
@@ -221,6 +230,27 @@ class _OfGroup:
             return 0.0
         handed_on_s = float(lost.handed_on_s.sum()) / self._asked
         return (handed_on_s + lost.stops_s) / self._spent_s + lost.stopped
+
+    @cached_property
+    def _taken_s(self) -> float:
+        """Return how much of the mean response can at most be time taken from the servers, by users who wait:
+        N users' cycles are N / X long, and this is at most that part of all of them together."""
+        executor = self._whole.spec.executor
+        ended = int((self._group.intervals["ok"] + self._group.intervals["failed"]).sum())
+        if not (self._closed and self._lost and ended and isinstance(executor, ClosedLoop)):
+            return float("inf")
+        return self._lost.taken * executor.most_vus * self._seconds / ended
+
+    def _at_most(self, metric: str, stat: str, value: float) -> float:
+        """Return how far below its value a statistic may lie if no more was taken than `_taken_s`. Percentiles
+        up to the median move by no larger share than the mean: delays come in spells, and pile up above."""
+        if stat == "mean" or float(stat[1:]) <= 50:
+            return min(self._taken_s / self._spent_s, 1.0) if self._spent_s else 1.0
+        population = self._measures.population(metric) if self._taken_s < self._spent_s else None
+        if population is None:
+            return 1.0
+        least = least_quantile(population.ranked, float(stat[1:]) / 100, self._taken_s / population.scale)
+        return max(1 - least * population.scale / value, 0.0)
 
     @cached_property
     def _calm(self) -> tuple[GroupMeasures, float, float]:
@@ -275,11 +305,12 @@ class _OfGroup:
     def _below(self, metric: str, stat: str, value: float) -> float:
         """Return how far below its value a statistic may lie."""
         k = _of_statistic(limits.PUSHED, None if stat == "mean" else float(stat[1:]) / 100)
-        pushed = 1 - 1 / (1 + k * self._index)
+        at_most = self._at_most(metric, stat, value)
+        pushed = min(1 - 1 / (1 + k * self._index), at_most)
         least = self._undisturbed(metric, stat) if value and pushed > limits.CALM_FROM else None
         if least is None:
             return pushed
-        return max(1 - least / value / (1 + k * self._calm[-1]), 0.0)
+        return min(max(1 - least / value / (1 + k * self._calm[-1]), 0.0), at_most)
 
     def _of_rate(self, metric: str, value: float) -> tuple[float, float]:
         delay_s = self._spent_s * self._below("response", "mean", self._spent_s)
