@@ -15,10 +15,14 @@ from tests.evolve import evolve
 from tests.results import findings_of
 
 from svload import api
+from svload.analysis.claims.evidence import Shown
+from svload.analysis.claims.gates import limit_of
 from svload.analysis.claims.pairs import Made
+from svload.analysis.claims.statistic import effect_of
 from svload.analysis.claims.turned import Turned
 from svload.analysis.quantiles import ranked_values
 from svload.model.errors import ExitCode
+from svload.model.pairs import Strangers
 from svload.model.results import Claim, Estimate, Findings, Gate, ThresholdResult, TrialResult
 from svload.model.study import Comparison, Lock
 
@@ -382,3 +386,25 @@ def test_a_gate_over_a_servers_metric_looks_at_success_too(closed: Bench) -> Non
         closed, lock_with(closed.lock, 6, comparison), changed(trials, success_rate=Estimate(value=0.3))
     )
     assert claim.gate.outcome == "fail"
+
+
+@pytest.mark.parametrize(
+    ("centre", "p", "decided"),
+    [
+        (0.05, 0.0085, True),
+        (0.05, 0.0115, False),
+        (0.0, 0.0008, True),
+        (0.0, 0.0012, False),
+    ],
+    ids=["fails", "hardly fails", "passes", "hardly passes"],
+)
+def test_a_gate_ends_early_only_at_strict_levels(centre: float, p: float, decided: bool) -> None:
+    """Eight blocks whose mean lies as far from the margin, in standard errors, as this p needs."""
+    margin, scatter = log1p(0.05), np.array([-3, 3, -2, 2, -1, 1, 0.5, -0.5]) / 100
+    se = float(scatter.std(ddof=1)) / sqrt(len(scatter))
+    reach = float(stats.t.isf(p / 2, len(scatter) - 1)) * se
+    effect = effect_of((margin + reach if centre else margin - reach) + scatter[None], range(len(scatter)))
+    limit = limit_of("worse by more than 5 %", "lower")
+    assert limit is not None
+    readable = Strangers(readable=True)
+    assert limit.decided_by(Shown((effect,), effect, readable)) == decided
