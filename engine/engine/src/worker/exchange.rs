@@ -84,8 +84,16 @@ impl Worker<'_> {
             let written = match slot.next(group.plan) {
                 Err(error) => Err(error.into()),
                 Ok(Next::Hear) => {
-                    slot.phase = Phase::Receiving;
-                    return;
+                    // TLS may hold back what it has taken.
+                    let conn = self.conns.get_mut(key);
+                    match conn.map_or(Ok(true), |conn| conn.write(&[], &mut 0)) {
+                        Ok(false) => return,
+                        Ok(true) => {
+                            slot.phase = Phase::Receiving;
+                            return;
+                        }
+                        Err(kind) => Err(kind),
+                    }
                 }
                 Ok(Next::Done) => {
                     slot.phase = Phase::Receiving;

@@ -1,6 +1,7 @@
 //! Ways to a server: IPv6, Unix sockets, and addresses of one's own, each only where it is allowed; and how long one may take.
 
 use std::collections::BTreeMap;
+use std::io::{BufReader, Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
@@ -11,7 +12,8 @@ use std::time::Duration;
 
 use crate::common::http2::{polite, share_of};
 use crate::common::tls::lab;
-use crate::common::{ok, refusal, run, serve, share, Ran, Server, MS};
+use crate::common::{ok, read_head, refusal, run, serve, share, Ran, Server, MS};
+use rustls::{ServerConnection, StreamOwned};
 use serde_json::{json, Value};
 
 /// A socket file of this test, gone with it.
@@ -301,4 +303,49 @@ fn no_time_at_all_is_refused() {
         refusal(&share),
         "share.groups[0].connect_timeout_ns: must be positive"
     );
+}
+
+#[test]
+fn a_long_text_leaves_whole_over_tls_however_little_the_socket_takes() {
+    const SIZES: usize = 12;
+    let lab = lab("cache.test");
+    let socket = Socket::new("text");
+    let listener = UnixListener::bind(&socket.0).unwrap();
+    let config = lab.config.clone();
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let session = ServerConnection::new(config.clone()).unwrap();
+            let mut stream = BufReader::new(StreamOwned::new(session, stream));
+            let head = read_head(&mut stream).unwrap();
+            // The client fills the socket meanwhile.
+            thread::sleep(Duration::from_millis(20));
+            let length = head.split("Content-Length: ").nth(1).unwrap();
+            let length = length.split("\r\n").next().unwrap().parse().unwrap();
+            if stream.read_exact(&mut vec![0; length]).is_ok() {
+                let _ = stream.get_mut().write_all(&ok("hello"));
+            }
+        }
+    });
+    let mut share = to(&socket.address(), &[&socket.address()]);
+    let tls = json!({"server_name": "cache.test", "ca_pem": lab.ca_pem});
+    share["endpoints"] = json!({"https://cache.test": {"address": socket.address(), "tls": tls}});
+    let group = share["groups"][0].as_object_mut().unwrap();
+    let mut request = group.remove("request").unwrap();
+    request["endpoint"] = "https://cache.test".into();
+    request["method"] = "PUT".into();
+    // One of these sizes is what the socket takes, and a little more.
+    let step = |number: usize| {
+        request["body"] = json!({"text": [{"text": "y".repeat(number * 32 * 1024)}]});
+        request["name"] = number.to_string().into();
+        json!({"request": request})
+    };
+    let steps: Vec<Value> = (1..=SIZES).map(step).collect();
+    group.insert("scenarios".to_owned(), json!([{"steps": steps}]));
+    group.insert("connection".to_owned(), "new".into());
+    group.insert("stop_offset_ns".to_owned(), (20_000 * MS).into());
+    let once = json!({"kind": "per-vu-iterations", "vus": 1, "iterations": 1});
+    group.insert("executor".to_owned(), once);
+    let ran = run(&share);
+    ran.assert_all_ok();
+    assert_eq!(ran.count("ok"), SIZES as u64);
 }
