@@ -316,7 +316,8 @@ impl<'a> Worker<'a> {
                 .and_then(|executor| executor.next_wake_ns())
                 .map(|at_ns| quantum::ceil_ns(at_ns, group.plan.spec.pacing_quantum_ns))
                 .map(|at_ns| group.plan.load_time.real_ns(at_ns));
-            let again = group.dirty || begun == PUMP_MAX;
+            // Nobody asks a closed group what it has to begin.
+            let again = !group.closed && (group.dirty || begun == PUMP_MAX);
             self.next_wake_ns = self.next_wake_ns.min(if again {
                 self.now_ns
             } else {
