@@ -152,6 +152,8 @@ impl<'a> Worker<'a> {
                 executor::build(plan.seed, &group.spec, thread as u64, plan.threads as u64);
             GroupRun {
                 closed: executor.is_none(),
+                // A thread without a part in the group does not say when that ends.
+                end_ns: executor.as_ref().map_or(0, |_| group.end_ns()),
                 slots: Vec::with_capacity(
                     executor
                         .as_ref()
@@ -175,7 +177,6 @@ impl<'a> Worker<'a> {
                 recent: Recent::default(),
                 dirty: true,
                 stop_ns: group.stop_ns(),
-                end_ns: group.end_ns(),
                 plan: group,
             }
         };

@@ -79,3 +79,18 @@ fn a_load_that_ends_at_its_stop_is_not_done_before() {
     open(&mut share, 500.0, 8);
     assert_eq!(run(&share).group()["plan_done"], false);
 }
+
+#[test]
+fn a_thread_without_users_says_nothing_of_when_the_load_ended() {
+    let server = Server::answering(|_| ok("hello"));
+    let mut share = share(server.address);
+    share["threads"] = 2.into();
+    share["window_ns"] = json!([0, 10_000 * MS]);
+    let group = &mut share["groups"][0];
+    group["stop_offset_ns"] = (10_000 * MS).into();
+    group["executor"] = json!({"kind": "per-vu-iterations", "vus": 1, "iterations": 1});
+    let ran = run(&share);
+    ran.assert_all_ok();
+    let silence_ns = ran.group()["longest_silence_ns"].as_i64().unwrap();
+    assert!(silence_ns < 5_000 * MS, "{silence_ns}");
+}
