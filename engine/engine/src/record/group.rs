@@ -203,6 +203,12 @@ impl GroupRecord {
         self.gauge.up(due_ns);
     }
 
+    /// An iteration that was counted as due begins with `step` in place of its `first`.
+    pub fn due_instead(&mut self, first: u16, step: u16, due_ns: i64) {
+        self.interval(first, due_ns).due -= 1;
+        self.interval(step, due_ns).due += 1;
+    }
+
     /// A step's request has begun for `row` of the first feeder (-1: none).
     pub fn begun(&mut self, step: u16, due_ns: i64, row: i64, early_repeat: bool) {
         self.totals.begun += 1;

@@ -28,8 +28,12 @@ impl Worker<'_> {
         slot.held.resize(group.plan.sets.len(), Held::Nothing);
         let course = &group.plan.course;
         let ready_ns = group.plan.load_time.real_ns(start.ready_ns);
+        let first = course.first(start.asker());
         let renewal = course.renewal(ready_ns - slot.renewed_ns, slot.refused);
-        let step = renewal.unwrap_or_else(|| course.first(start.asker()));
+        if let Some(step) = renewal {
+            group.record.due_instead(first, step, start.due_ns);
+        }
+        let step = renewal.unwrap_or(first);
         self.begin_step(g, start, step);
     }
 

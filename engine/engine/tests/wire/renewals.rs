@@ -86,6 +86,10 @@ fn a_token_is_renewed_before_it_ends() {
         "every 30 of 200 ms: {renewals}"
     );
     assert_eq!(step(&ran, "fetch")["ok"], 40);
+    for name in ["fetch", "renew"] {
+        let one = step(&ran, name);
+        assert_eq!(one["due"], one["begun"], "{one}");
+    }
 }
 
 #[test]
