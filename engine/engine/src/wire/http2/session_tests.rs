@@ -386,6 +386,17 @@ fn windows_for_a_long_body_are_no_flood() {
 }
 
 #[test]
+fn a_body_that_comes_byte_by_byte_is_no_flood() {
+    let mut session = session(1);
+    push(&mut session, &head(1, 0, OK)).unwrap();
+    let mut events = Vec::new();
+    for byte in data(1, END, frame::PAYLOAD_MAX).chunks(1) {
+        events.extend(push(&mut session, byte).unwrap());
+    }
+    assert_eq!(outcomes(&events), [(0, Ok(()))]);
+}
+
+#[test]
 fn data_beyond_a_window_is_refused_and_windows_are_given_back() {
     // Beyond the stream's: 70,000.
     let mut one = session(2);

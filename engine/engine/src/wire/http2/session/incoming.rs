@@ -37,6 +37,8 @@ impl Session {
             } => {
                 if begins {
                     self.account(head, heard)?;
+                } else {
+                    self.idle = 0;
                 }
                 let last = ends && head.has(flag::END_STREAM);
                 self.data(head.stream, bytes, begins, last, heard)
