@@ -9,8 +9,10 @@ import pytest
 from tests.evolve import evolve
 from tests.support import make_run
 
+from svload.analysis.judge import sealed_at
 from svload.api.runs import FinalVerdicts
-from svload.store import RunDir
+from svload.model.events import Event
+from svload.store import Journal, RunDir, read_trial
 
 
 @pytest.mark.parametrize("compared", [True, False])
@@ -30,3 +32,13 @@ def test_the_kept_is_the_judged(compared: bool, tmp_path: Path, monkeypatch: pyt
     shutil.move(kept, run.trial(last).path)
     assert ask(run).trials == FinalVerdicts()(run).trials
     assert last in ask(run).trials
+
+
+def test_the_time_of_a_run_begins_with_the_execution_that_sealed_its_first_trial(tmp_path: Path) -> None:
+    """The first of three was stopped before; a day later the second sealed all, and the third nothing."""
+    run = RunDir(make_run(tmp_path, cases=1, replicates=2, duration_s=0.4).path)
+    sealed_s = sealed_at(read_trial(run.trial(name)) for name in run.sealed_trials()).values()
+    with Journal(run.events) as journal:
+        for wall in (min(sealed_s) - 86_400, min(sealed_s) - 5, max(sealed_s) + 5):
+            journal.write(Event("placement", {}, wall=wall))
+    assert FinalVerdicts()(run).begun_s == min(sealed_s) - 5

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -122,7 +123,7 @@ class FinalVerdicts:
             if name not in self._trials:
                 self._trials[name] = read_declared(found.trial(name).path)
         trials = [self._trials[name] for name in found.sealed_trials()]
-        lock, begun_s = found.lock(), _begun_s(read_events(found.events).events)
+        lock, begun_s = found.lock(), _begun_s(read_events(found.events).events, trials)
         configs = case_configs(lock)
         if lock.search:
             cores = _server_cores(found)
@@ -140,9 +141,13 @@ class FinalVerdicts:
         )
 
 
-def _begun_s(events: Sequence[Event]) -> float | None:
-    """Return when the run first had the machine to itself, as Unix time; None if its journal lacks it."""
-    return next((one.wall for one in events if one.kind == "placement"), None)
+def _begun_s(events: Sequence[Event], trials: Iterable[TrialData]) -> float | None:
+    """Return when the execution that sealed the first trial had the machine to itself, as Unix time: one that
+    was stopped before, and the pause after it, take none of the run's time. None if its journal lacks it."""
+    from svload.analysis.judge import sealed_at
+
+    sealed_s = min(sealed_at(trials).values(), default=inf)
+    return max((one.wall for one in events if one.kind == "placement" and one.wall <= sealed_s), default=None)
 
 
 def _judge_all(found: RunDir, trials: Sequence[TrialData], **how: Any) -> Findings:
@@ -162,7 +167,7 @@ def _judge_all(found: RunDir, trials: Sequence[TrialData], **how: Any) -> Findin
         certificates=found.certificates(),
         environment=_environment(events, trials),
         server_cores=_server_cores(found),
-        begun_s=_begun_s(events),
+        begun_s=_begun_s(events, trials),
         **how,
     )
     return findings.model_copy(update={"own_verdicts": analysis.own_verdicts(events)})
