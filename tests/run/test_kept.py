@@ -1,10 +1,11 @@
-"""Starting a keeper: one that does not come up in time is ended."""
+"""A keeper that does not come up in time is ended; one that cannot reset says why and goes on."""
 
 from __future__ import annotations
 
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,8 +13,9 @@ from typing import Any
 import pytest
 from tests.bounds import HANG_S
 
-from svload.model.errors import SvloadError
-from svload.run import kept
+from svload.host.agent.unix_socket import listen
+from svload.model.errors import SvloadError, fail
+from svload.run import keeper, kept
 
 
 def test_a_keeper_that_does_not_come_up_in_time_is_ended(
@@ -32,3 +34,48 @@ def test_a_keeper_that_does_not_come_up_in_time_is_ended(
     with pytest.raises(SvloadError, match=r"not up within 0\.1 s"):
         kept.keep(SimpleNamespace(name="labs", to_json=lambda: "{}"), 60.0)  # type: ignore[arg-type]
     assert started[0].wait(HANG_S) == -signal.SIGTERM
+
+
+def test_a_reset_that_fails_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SVLOAD_STATE", str(tmp_path))
+
+    def refuse(services: list[str]) -> None:
+        raise fail("reset-failed", place="cache", service="cache", reason="it is busy", log="cache.log")
+
+    lab: Any = SimpleNamespace(reset=refuse, facts=dict)
+    folder = tmp_path / "kept" / "one"
+    folder.mkdir(parents=True)
+    answered: list[str] = []
+
+    def answer() -> None:
+        line, _ = door.accept()
+        with line:
+            answered.append(keeper._answer(line, lab))
+
+    with listen(folder, kept.SOCKET, 1) as door:
+        door.settimeout(HANG_S)
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        with pytest.raises(SvloadError, match="Resetting cache failed: it is busy"):
+            kept.ask("one", "reset")
+        thread.join(HANG_S)
+    assert answered == ["reset"], "its keeper goes on"
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        ("", "its lease ended before it was up"),
+        ("raise SystemExit('out of luck')", "its keeper ended: out of luck."),
+        ("raise SystemExit(7)", "its keeper ended: exit 7."),
+    ],
+)
+def test_a_keeper_that_ends_before_its_lab_is_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, words: str
+) -> None:
+    monkeypatch.setenv("SVLOAD_STATE", str(tmp_path))
+    monkeypatch.setattr(kept, "python", lambda *argv: [sys.executable, "-c", program])
+    with pytest.raises(SvloadError) as caught:
+        kept.keep(SimpleNamespace(name="labs", to_json=lambda: "{}"), 1.0)  # type: ignore[arg-type]
+    assert words in str(caught.value)
+    assert str(tmp_path) not in str(caught.value), "its log is removed"

@@ -13,6 +13,7 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from svload import study
 from svload.host import cache_dir, labs_dir, split_cores, start_agent
 from svload.host.agent.unix_socket import is_own, listen
 from svload.lab import Lab, endpoints, is_linked
-from svload.model.errors import SvloadError
+from svload.model.errors import Problem, SvloadError
 from svload.model.events import Event
 from svload.model.outputs import write_output
 from svload.model.study import Lock
@@ -51,8 +52,7 @@ def main(folder: Path, until_wall: float) -> int:
         problems = [
             without_logs(p, "A run of the study (svload run) keeps its logs.") for p in error.problems
         ]
-        reports = [{"code": p.code, "details": p.details, "place": p.place} for p in problems]
-        write_output(folder / "failure.json", json.dumps(reports, default=str))
+        write_output(folder / "failure.json", json.dumps(_reports(problems), default=str))
         return int(error.exit_code)
     shutil.rmtree(folder, ignore_errors=True)
     return 0
@@ -92,11 +92,18 @@ def _answer(line: socket.socket, lab: Lab) -> str:
         wanted = str(json.loads(line.makefile().readline() or "{}").get("do", ""))
         answer: dict[str, Any] = {"ok": True}
         if wanted == "reset":
-            answer["proof"] = lab.reset(list(lab.facts()))
+            try:
+                answer["proof"] = lab.reset(list(lab.facts()))
+            except SvloadError as error:  # the lab stays up
+                answer = {"ok": False, "problems": _reports(error.problems)}
         line.sendall(json.dumps(answer, default=str).encode() + b"\n")
         return wanted
     except (OSError, ValueError):
         return ""
+
+
+def _reports(problems: Sequence[Problem]) -> list[dict[str, Any]]:
+    return [{"code": one.code, "details": one.details, "place": one.place} for one in problems]
 
 
 def _note(event: Event) -> None:

@@ -13,6 +13,7 @@ import shutil
 import socket
 import subprocess
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -62,20 +63,25 @@ def keep(lock: Lock, lease_s: float) -> dict[str, Any]:
     except BaseException:  # also Ctrl-C, which its session does not receive
         process.terminate()
         raise
-    error = _failure(folder, log)
+    error = _failure(folder, log, process.returncode)
     _remove_dead(folder)
     raise error
 
 
-def _failure(folder: Path, log: Path) -> SvloadError:
+def _failure(folder: Path, log: Path, code: int) -> SvloadError:
     file = folder / "failure.json"
     if file.exists():
-        problems = json.loads(file.read_text())
-        return SvloadError(
-            *(Problem(problem["code"], problem["details"], problem["place"]) for problem in problems)
-        )
-    tail = log.read_text(errors="replace")[-300:] if log.exists() else ""
-    return fail("lab-failed", reason=f"its keeper ended: {tail.strip() or 'no word'}", hint=f"See {log}.")
+        return _reported(json.loads(file.read_text()))
+    if code == 0:
+        reason = "its lease ended before it was up"
+        return fail("lab-failed", reason=reason, hint="Give it more time with --for.")
+    tail = log.read_text(errors="replace")[-300:] if log.exists() else ""  # which is removed now
+    return fail("lab-failed", reason=f"its keeper ended: {tail.strip() or f'exit {code}'}", hint="")
+
+
+def _reported(problems: Sequence[dict[str, Any]]) -> SvloadError:
+    """Return the error with the problems that a keeper reports."""
+    return SvloadError(*(Problem(one["code"], one["details"], one["place"]) for one in problems))
 
 
 def kept_labs() -> list[dict[str, Any]]:
@@ -97,7 +103,8 @@ def _remove_dead(folder: Path) -> None:
 
 
 def ask(lab_id: str, what: str) -> dict[str, Any]:
-    """Ask a keeper to `reset` or go `down`; return its answer. Raise SvloadError usage if there is none."""
+    """Ask a keeper to `reset` or go `down`; return its answer. Raise SvloadError usage if there is none, or
+    what prevented a reset."""
     folder = _folder(lab_id)
     try:
         with socket.socket(socket.AF_UNIX) as line:
@@ -108,12 +115,15 @@ def ask(lab_id: str, what: str) -> dict[str, Any]:
                 raise OSError("another user answers there")
             line.sendall(json.dumps({"do": what}).encode() + b"\n")
             answer = line.makefile().readline()
-        return dict(json.loads(answer))
+        found = dict(json.loads(answer))
     except (OSError, ValueError) as why:
         known = ", ".join(lab["id"] for lab in kept_labs()) or "none"
         raise fail(
             "usage", reason=f"No lab {lab_id} answers ({why})", hint=f"Labs that are up: {known}."
         ) from why
+    if problems := found.get("problems"):
+        raise _reported(problems)
+    return found
 
 
 def _answers(folder: Path) -> bool:
