@@ -88,7 +88,7 @@ class _Counting:
     def __init__(self) -> None:
         self.total = self.done = self.before = self.most = 0
         self.begun_ns = self.now_ns = 0
-        self.ends_ns = inf
+        self.within_s = self.ends_ns = inf
         self.study = ""
         self.shown_before: set[str] = set()
         self.search: Text | None = None
@@ -110,9 +110,11 @@ class _Counting:
         if event.kind == "run-started":
             self.total, self.done = int(data["trials"]), int(data["sealed"])
             self.most = int(data.get("most_trials") or 0)
-            self.ends_ns = event.monotonic_ns + 1e9 * float(data.get("within_s") or inf)
+            self.within_s = float(data.get("within_s") or inf)
             self.before = self.done
             self.study = " ".join(str(part) for part in (data.get("study"), data.get("profile")) if part)
+        elif event.kind == "placement":  # the run has the machine to itself: its time begins
+            self.ends_ns = event.monotonic_ns + 1e9 * self.within_s
         elif event.kind == "batch":
             self.total += int(data["trials"])
             self.search = search_line(data)
