@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from tests.evolve import evolve
 from tests.results import readings
 
+from svload.drive.share.timeline import Timeline
 from svload.model.errors import ExitCode
 from svload.model.events import Event
 from svload.model.study import CaseConfig, Lock
 from svload.run.aborting import Watch, abort_of, first_held
+from svload.run.trial import TrialRun
 from svload.study import load_study, resolve
 from svload.watch import monitored_names
 
@@ -101,6 +104,7 @@ def report(ok: int, failed: int, p95_ms: float | None) -> dict[str, Any]:
         ("throughput < 50/s", [(0, 0, 9.0), (60, 0, 9.0), (120, 0, 9.0)], None),
         ("throughput < 50/s", [(0, 0, 9.0), (40, 0, 9.0), (80, 0, 9.0)], "40/s"),
         ("failed > 3", [(0, 0, 9.0), (40, 4, 9.0), (80, 4, 9.0)], "4"),
+        ("failed > 3", [(0, 9, 9.0), (40, 9, 9.0), (80, 9, 9.0)], None),  # before these seconds
     ],
 )
 def test_what_clients_see_ends_a_run(
@@ -120,3 +124,35 @@ def test_a_single_second_and_a_ramp_end_nothing(config: CaseConfig) -> None:
     watch = Watch(asked, lambda from_ns, to_ns: table(0, 0))
     for at, failed in ((1, 0), (2, 99)):
         assert watch.held(0, at * SECOND, [report(0, failed, None)], at * SECOND) == {}
+    watch = Watch(asked, lambda from_ns, to_ns: table(0, 0), 4 * SECOND)
+    found = [
+        watch.held(0, at * SECOND, [report(0, 99 * at, None)], at * SECOND) != {} for at in (1, 2, 3, 4, 5, 6)
+    ]
+    assert found == [False] * 5 + [True], "two seconds after the ramp"
+
+
+@pytest.mark.parametrize(("turns", "held"), [(True, True), (False, False)])
+def test_turns_have_their_ramp_in_the_warm_up(
+    config: CaseConfig, monkeypatch: pytest.MonkeyPatch, turns: bool, held: bool
+) -> None:
+    monkeypatch.setattr("svload.run.aborting.EVERY_S", 0.0)
+    (group,) = config.groups
+    ramped = group.model_copy(
+        update={"executor": group.executor.model_copy(update={"ramp_up_ns": 60 * SECOND})}
+    )
+    asked = evolve(config, abort_ifs=("error_rate > 10 %",), groups=(ramped,))
+    emitted: list[Event] = []
+    bench: Any = SimpleNamespace(
+        lab=SimpleNamespace(deaths=list),
+        latest=lambda from_ns, to_ns: table(0, 0),
+        busy_cores=dict,
+        emit=emitted.append,
+    )
+    plan: Any = SimpleNamespace(trial="TC1.r1")
+    trial = TrialRun(bench, plan, asked, Any, 1, None)  # type: ignore[arg-type]
+    trial._journal = SimpleNamespace(write=lambda event: None)  # type: ignore[assignment]
+    turned = Timeline(0, 9 * SECOND, turns_ns=((0, 9 * SECOND),))
+    progress = trial.listener(turned if turns else Timeline(60 * SECOND, 9 * SECOND))
+    for at in (1, 4):
+        progress({"users": {"offset_ns": at * SECOND, "groups": [report(0, 99 * at, None)]}})
+    assert ("abort" in emitted[-1].data) is held

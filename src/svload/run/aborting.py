@@ -25,11 +25,12 @@ Table = Mapping[str, tuple[str, Any]]
 class Watch:
     """Evaluates a case's criteria once a second. `readings(from_ns, to_ns)` returns the monitors' readings
     between two moments of CLOCK_MONOTONIC, with offsets from 0; what clients see comes with each report of
-    the load."""
+    the load, and is left out in its first `ramp_ns`."""
 
-    def __init__(self, config: CaseConfig, readings: Callable[[int, int], Table]) -> None:
+    def __init__(self, config: CaseConfig, readings: Callable[[int, int], Table], ramp_ns: int = 0) -> None:
         self._config = config
         self._readings = readings
+        self._ramp_ns = ramp_ns
         self._asked_at = 0.0
         self._seen: deque[tuple[int, Mapping[str, Any]]] = deque()
 
@@ -40,7 +41,8 @@ class Watch:
         were evaluated just before. `groups` is the load's report, `offset_ns` into the load."""
         if not self._config.abort_ifs:
             return {}
-        self._seen.append((offset_ns, {str(one["name"]): one for one in groups}))
+        if offset_ns >= self._ramp_ns:
+            self._seen.append((offset_ns, {str(one["name"]): one for one in groups}))
         while len(self._seen) > 2 and self._seen[1][0] <= offset_ns - LOOK_S * 1e9:
             self._seen.popleft()
         if now_ns / 1e9 - self._asked_at < EVERY_S:
@@ -54,20 +56,17 @@ class Watch:
 
 def first_seen(config: CaseConfig, seen: Sequence[tuple[int, Mapping[str, Any]]]) -> tuple[str, str] | None:
     """Return (criterion, its value in words) of the first criterion on what clients see that holds over these
-    reports, each given with its moment: rates and shares from the first to the last report, percentiles in
-    each of them. Ramps are left out."""
+    reports, each given with its moment: counts, rates and shares from the first to the last report,
+    percentiles in each of them."""
     from svload.analysis.criteria import criterion_of, show
 
-    steady = [one for one in seen if one[0] >= config.ramp_ns]
-    if len(steady) < 2 or steady[-1][0] - steady[0][0] < LEAST_S * 1e9:
+    if len(seen) < 2 or seen[-1][0] - seen[0][0] < LEAST_S * 1e9:
         return None
     for text in config.abort_ifs:
         criterion = criterion_of(text, config)
         if criterion.ref.metric.source != "traffic":
             continue
-        reports = [
-            (at, groups[criterion.ref.owner]) for at, groups in steady if criterion.ref.owner in groups
-        ]
+        reports = [(at, groups[criterion.ref.owner]) for at, groups in seen if criterion.ref.owner in groups]
         values = _seen_values(criterion.ref, reports)
         if values and all(map(criterion.holds, values)):
             return text, show(criterion.ref, values[-1])
@@ -85,7 +84,7 @@ def _seen_values(ref: MetricRef, reports: Sequence[tuple[int, Mapping[str, Any]]
     ok, failed = (last.get(key, 0) - first.get(key, 0) for key in ("ok", "failed"))
     match ref.metric.name:
         case "failed":
-            return [float(last.get("failed", 0))]
+            return [float(failed)]
         case "throughput" | "ok_throughput":
             count = ok if ref.metric.name == "ok_throughput" else ok + failed
             return [count * 1e9 / (end_ns - begin_ns)]

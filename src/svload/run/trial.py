@@ -453,7 +453,7 @@ class TrialRun:
 
     def listener(self, times: Timeline) -> Progress:
         """Return what reports the progress of the load, and evaluates the criteria that end it."""
-        watch = Watch(self.config, self.bench.latest)
+        watch = Watch(self.config, self.bench.latest, times.ramp_ns)
         latest: dict[str, dict[str, Any]] = {}
 
         def progress(heard: dict[str, dict[str, Any]]) -> None:
