@@ -6,15 +6,18 @@ import errno
 import json
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from svload.api.typed import writing
 from svload.drive import generator
-from svload.drive.generators import ended_server
+from svload.drive.generators import Load, ended_server
+from svload.drive.share.timeline import Timeline
 from svload.model.errors import ExitCode, SvloadError, error_line, error_of
 from svload.model.messages import Notice
+from svload.run.trial import TrialRun
 from svload.watch.sampler import Sampler, _obey
 
 FULL = OSError(errno.ENOSPC, "No space left on device")
@@ -55,6 +58,13 @@ def test_a_generator_that_cannot_write_its_tables_names_them(
     generator._load({"share": {}, "inputs": {}, "out": tmp_path / "load.tables"}, 0, read, write)
     [problem] = error_of("load.0", json.loads(capsys.readouterr().out)["error"]).problems
     assert (problem.code, problem.details["path"]) == ("file-refused", str(tmp_path / "load.tables"))
+
+
+def test_a_load_that_was_cut_and_handed_over_nothing_has_failed(tmp_path: Path) -> None:
+    bench: Any = SimpleNamespace(overdue=True, should_stop=lambda: False)
+    trial = TrialRun(bench, *[Any] * 3, 1, None)  # type: ignore[arg-type]
+    with pytest.raises(SvloadError, match="no generator handed over its results"):
+        trial._keep(Load(0, [], stopped_ns=1), Timeline(0, 9))
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EFBIG, errno.EIO])

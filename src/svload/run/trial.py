@@ -181,6 +181,8 @@ class TrialRun:
             if load.results:
                 self.write_stopped(load, times, self._readings(load, times, ask=False))
             raise Stopped
+        if not load.results:
+            raise fail("generator-failed", reason="no generator handed over its results in time")
         after = self.count_again(times)
         with self.phase("write"):
             self.write(load, times, after, self._readings(load, times))
