@@ -100,8 +100,11 @@ def trials_of(run: RunDir, block: int) -> list[TrialDir]:
 @pytest.mark.truth
 def test_sides_take_turns_in_one_load(tmp_path: Path, port: int) -> None:
     run = begun(tmp_path, by_path(port))
-    outcome = made(run)
+    heard: list[Event] = []
+    outcome = made(run, heard.append)
     assert outcome.complete, outcome.error
+    for one in [event.data for event in heard if event.kind == "trial-sealed"]:
+        assert one["seconds"] - one["beside_s"] == pytest.approx(3 * 0.15), "three turns with their pauses"
     for block in (1, 2):
         found = [read_trial(one) for one in trials_of(run, block)]
         assert len({one.summary.start_at_ns for one in found}) == 1
@@ -156,6 +159,26 @@ def test_a_case_takes_turns_with_itself_in_an_aa_run(tmp_path: Path, port: int) 
             assert_in_turns(run.trial(one.trial))
 
 
+@pytest.mark.parametrize(("within_s", "lasts_s"), [(None, 4 * 0.45 + 6), (60.0, 60.0)])
+def test_who_waits_for_turns_hears_how_long_they_take(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, port: int, within_s: float | None, lasts_s: float
+) -> None:
+    """Four trials of three turns of 0.1 s, each with a pause, and 1.5 s beside; or the time that is given."""
+    path = tmp_path / "study.yaml"
+    path.write_text(json.dumps(by_path(port)))
+    lock = api.load_lock(str(path), api.Choices(trusted=True, within_s=within_s))
+    found: list[float] = []
+
+    def held(*args: Any, lasts_s: float, **how: Any) -> Any:
+        found.append(lasts_s)
+        raise Killed
+
+    monkeypatch.setattr("svload.run.execution.machine_lock", held)
+    with pytest.raises(Killed):
+        made(begin(lock, tmp_path / "runs"))
+    assert found == [pytest.approx(lasts_s)]
+
+
 class Killed(BaseException):
     """Stands for the end of the process."""
 
@@ -178,7 +201,8 @@ def test_a_partly_sealed_block_is_remade(tmp_path: Path, port: int, monkeypatch:
     first = {one.trial: run.trial(one.trial).seal.read_bytes() for one in run.planned_trials()[:2]}
     assert set(run.sealed_trials()) == set(sealed)
     assert len(sealed) == 3
-    outcome = made(run)
+    heard: list[Event] = []
+    outcome = made(run, heard.append)
     assert outcome.complete, outcome.error
     again = {one.trial for one in run.planned_trials() if one.block == 2}
     assert {kept.name for kept in run.kept_attempts()} == again
