@@ -204,6 +204,8 @@ def test_a_partly_sealed_block_is_remade(tmp_path: Path, port: int, monkeypatch:
     heard: list[Event] = []
     outcome = made(run, heard.append)
     assert outcome.complete, outcome.error
+    started = next(one for one in heard if one.kind == "run-started")
+    assert started.data["sealed"] == 2, "the sealed half of the second block is made again"
     again = {one.trial for one in run.planned_trials() if one.block == 2}
     assert {kept.name for kept in run.kept_attempts()} == again
     assert not any(kept.seal.exists() for kept in run.kept_attempts())

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 from tests.run.test_gates import write_study
+from tests.support import make_run
 
 from svload import api
 from svload.model.errors import ExitCode, SvloadError
 from svload.model.units import show_size
 from svload.run import execution
+from svload.store import RunDir
 
 Usage = namedtuple("Usage", "total used free")
 
@@ -37,6 +39,16 @@ def test_the_disk_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free:
     assert "about 0" not in str(problem)
     assert "run-started" not in events
     assert not (tmp_path / "state" / "labs").exists(), "no lab was begun"
+
+
+def test_a_resumed_run_needs_room_for_what_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A quarter of its trials is left, and the disk has room for half of them all."""
+    run = RunDir(make_run(tmp_path, cases=2, replicates=2, faults={"TC1.r2": "unsealed"}).path)
+    monkeypatch.setattr(execution.shutil, "disk_usage", lambda path: Usage(1_000, 500, 500))
+    monkeypatch.setattr(execution, "machine_lock", stop_here)
+    options = execution.Options(lambda event: None, lambda run, trial: {}, need_bytes=1_000)
+    with pytest.raises(EnoughDisk):
+        execution.execute(run, options)
 
 
 class EnoughDisk(Exception):

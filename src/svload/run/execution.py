@@ -221,13 +221,13 @@ class _Execution:
         return 0 if self.lock.search else most_trials(self.lock)
 
     def go(self) -> None:
-        self._enough_disk()
         self._have_plan()
+        self._enough_disk()
+        keep_unfinished(self.run, self._made_together())  # a block that is partly sealed is made again
         self._say("run-started", run=self.run.name, study=self.lock.name, profile=self.lock.profile, seed=self.lock.seed,
                   trials=len(self.run.planned_trials()), sealed=len(self.run.sealed_trials()), plants=self.lock.plants,
                   machine=describe_machine(), most_trials=self._most_trials(),
                   within_s=self.lock.measure.within_s)  # fmt: skip
-        keep_unfinished(self.run, self._made_together())
         if self._next() is None:
             return
         for trial in self.run.planned_trials():
@@ -326,8 +326,11 @@ class _Execution:
         return max(lasts_s, self.lock.measure.within_s or 0.0) if is_bounded(self.lock) else lasts_s
 
     def _enough_disk(self) -> None:
+        """Check that the trials that are not sealed yet have room. Raise SvloadError disk-full."""
         free = shutil.disk_usage(self.run.path).free
-        need = self.options.need_bytes * DISK_RESERVE
+        planned, sealed = self.run.planned_trials(), set(self.run.sealed_trials())
+        left = sum(one.trial not in sealed for one in planned) / max(len(planned), 1)
+        need = self.options.need_bytes * DISK_RESERVE * left
         if need > free:
             raise fail(
                 "disk-full",
