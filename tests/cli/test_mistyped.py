@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.bounds import HANG_S
 from tests.support import make_run
 
 from svload.cli import main
@@ -134,6 +137,28 @@ def test_ctrl_c_is_reported(say: Say, monkeypatch: pytest.MonkeyPatch):
 
     monkeypatch.setattr("svload.api.verify", pressed)
     assert say("verify r") == (130, "svload: interrupted\n")
+
+
+PRESSED = {
+    "while it imports": """
+class Pressing:
+    def find_spec(self, name, *rest):
+        if name == "svload.cli.warm_client":
+            signal.raise_signal(signal.SIGINT)
+sys.meta_path.insert(0, Pressing())
+""",
+    "while it starts": """
+from svload.cli import warm_client
+warm_client.forward = lambda words: signal.raise_signal(signal.SIGINT)
+""",
+}
+
+
+@pytest.mark.parametrize("moment", PRESSED)
+def test_ctrl_c_is_reported_before_any_handler_is_installed(moment: str):
+    code = f"import signal, sys\n{PRESSED[moment]}\nfrom svload.cli.main import main\nmain()"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=HANG_S)
+    assert (ended.returncode, ended.stderr) == (130, "svload: interrupted\n")
 
 
 @pytest.mark.parametrize(

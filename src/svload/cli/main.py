@@ -5,18 +5,23 @@ What a warm process would have loaded already is imported only if there is none.
 
 from __future__ import annotations
 
-import errno
-import gc
-import os
-import signal
 import sys
-from collections.abc import Sequence
-from typing import Any, NoReturn
 
-from svload.cli import streams, warm_client
-from svload.host.process.algebra import stay_single_threaded
-from svload.host.process.limits import Short, short
-from svload.host.process.signals import end_on_second, hear
+try:
+    import errno
+    import gc
+    import os
+    import signal
+    from collections.abc import Sequence
+    from typing import Any, NoReturn
+
+    from svload.cli import streams, warm_client
+    from svload.host.process.algebra import stay_single_threaded
+    from svload.host.process.limits import Short, short
+    from svload.host.process.signals import end_on_second, hear
+except KeyboardInterrupt:
+    print("svload: interrupted", file=sys.stderr)
+    sys.exit(130)
 
 _REFUSALS = (
     errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP,
@@ -33,12 +38,15 @@ COLLECT_AFTER = 50_000
 
 def main() -> None:
     """Run the command line, in the warm process if there is one."""
-    gc.set_threshold(COLLECT_AFTER)
-    streams.open_descriptors()
-    code = warm_client.forward(sys.argv)
-    if code is None:
-        end_on_second()
-        run()
+    try:
+        gc.set_threshold(COLLECT_AFTER)
+        streams.open_descriptors()
+        code = warm_client.forward(sys.argv)
+        if code is None:
+            end_on_second()
+            run()
+    except KeyboardInterrupt:
+        _say_interrupted()
     sys.exit(code)
 
 
