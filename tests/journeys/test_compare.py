@@ -263,6 +263,11 @@ def test_an_interrupted_one_goes_on_where_it_stopped(url: str) -> None:
         (("one", "two", "--rate", "5"), "--rate is about two URLs"),
         (("one", "two", "--spin", "60us"), "--spin is about two URLs"),
         (("http://x/", "http://y/", "--to", "page.html"), "--to is about two runs"),
+        (
+            ("http://127.0.0.1:9/", "https://127.0.0.1:9/", "--cacert", "no.pem"),
+            "--cacert no.pem cannot be read",
+        ),
+        (("http://127.0.0.1:9/", "http://127.0.0.1:8/", "--cacert", "no.pem"), "--cacert is about HTTPS"),
         (("http://[::1/", "http://127.0.0.1:9/"), "Invalid IPv6 URL"),
         (("http://127.0.0.1:9/", "http://127.0.0.1:x/"), "Port could not be cast"),
         (("http://127.0.0.1:9/", "http://other.example/"), "http://other.example is not authorised"),

@@ -58,8 +58,9 @@ def compare_urls(ask: ComparedUrls, choices: Choices, emit: Emit, files: LoadFil
     """
     asked = replace(ask.request, has_ca_file=files.ca is not None, has_data_file=files.body is not None)
     ask = replace(ask, request=asked)
-    asked.check()
-    aims = [aimed(typed, choices.authorised) for typed in ask.sides]
+    for side in ask.sides:
+        side.check()
+    aims = [aimed(side, choices.authorised) for side in ask.sides]
     study = compare_study(ask)
     sides: dict[str, _Side] = {}
     for name, (side, target) in zip(ask.names, aims, strict=True):
