@@ -178,6 +178,7 @@ def test_options_of_a_request_are_no_study_s(study: Callable[..., str]) -> None:
         ({"that": CRITERION, "at_least": 500}, "500 is not between 1 and 400"),
         ({"that": CRITERION, "least": 5, "most": 900}, "does not fit users"),
         ({"that": CRITERION, "over": "rate"}, "one open factor"),
+        ({"that": CRITERION, "within_s": 2.0}, "--for is too short: one trial takes 2.5 s"),
     ],
 )
 def test_unsearchable_is_one_sentence(study: Callable[..., str], asked: dict[str, Any], words: str) -> None:
@@ -189,6 +190,14 @@ def test_ends_without_a_range_between_them_are_refused_by_name(tmp_path: Path, e
     with pytest.raises(SvloadError, match="has no range"):
         searched_lock(CapacityAsk("http://127.0.0.1:9/", that=CRITERION, **ends), api.Choices(out=tmp_path))
     assert not list(tmp_path.iterdir())
+
+
+def test_an_error_for_a_url_names_no_generated_file(tmp_path: Path) -> None:
+    with pytest.raises(SvloadError) as caught:
+        searched_lock(
+            CapacityAsk("http://127.0.0.1:9/", that=CRITERION), api.Choices(out=tmp_path, profile="x")
+        )
+    assert str(caught.value.problems[0]).startswith("There is no profile “x”")
 
 
 def test_the_error_for_a_study_without_an_open_factor_says_how_to_add_one(study: Callable[..., str]) -> None:

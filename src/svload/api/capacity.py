@@ -7,9 +7,10 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from math import inf
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from svload.api.load import LoadFiles, aimed, in_environment, keep_study
+from svload.api.load import LoadFiles, aimed, as_typed, in_environment, keep_study
 from svload.api.studies import (
     Choices,
     Emit,
@@ -23,7 +24,7 @@ from svload.api.studies import (
 from svload.api.trust import must_be_trusted
 from svload.api.typed import writing
 from svload.model.errors import SvloadError, fail
-from svload.model.units import parse_quantity
+from svload.model.units import parse_quantity, show_duration
 from svload.run.configs import case_config, case_configs
 from svload.study.quick_load import TIMEOUT, QuickLoad
 
@@ -130,7 +131,10 @@ def searched_lock(ask: CapacityAsk, choices: Choices) -> Lock:
         chosen = replace(choices, overrides={**choices.overrides, **searched})
     if not bare and (duration := ask.of_url.duration):
         chosen = replace(chosen, overrides={**chosen.overrides, "measure.duration": duration})
-    lock = load_lock(study, chosen)
+    try:
+        lock = load_lock(study, chosen)
+    except SvloadError as error:
+        raise (as_typed(error, Path(study).parent) if bare else error) from error
     factor = _open_factor(ask, lock)
     least, most = _ends(ask, factor)
     most = _carried(lock, factor[0], least, most, shrinks=bare and ask.most is None)
@@ -142,6 +146,12 @@ def searched_lock(ask: CapacityAsk, choices: Choices) -> Lock:
         search = search.model_copy(
             update={"within_s": ask.within_s, "trial_s": trial_s, "given_up_s": given_up_s}
         )
+        if (search.measuring_s or 0.0) < trial_s:
+            raise fail(
+                "usage",
+                reason=f"--for is too short: one trial takes {show_duration(trial_s)}, and the report follows",
+                hint="Give more time: an answer takes 20 trials or more.",
+            )
     # The study's criteria and comparisons apply to its own levels: a search breaks them on purpose.
     source = {key: part for key, part in lock.source.items() if key not in ("thresholds", "compare")}
     measure = lock.measure.model_copy(update={"replicates": 1})
