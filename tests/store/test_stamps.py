@@ -12,7 +12,7 @@ from tests.store import foreign_files as files
 from svload.model.errors import SvloadError
 from svload.store.foreign.jtl import read_jtl
 from svload.store.foreign.run import form_of, read_foreign
-from svload.store.foreign.stamps import has_fraction, is_stamp, unix_ms
+from svload.store.foreign.stamps import day_first, has_fraction, is_stamp, unix_ms
 
 AT = round(datetime(2024, 4, 3, 10, 20, 30, tzinfo=UTC).timestamp() * 1000)
 WRITTEN = {
@@ -29,7 +29,7 @@ WRITTEN = {
 
 @pytest.mark.parametrize("cell", WRITTEN)
 def test_a_stamp_in_words_is_its_moment(cell: str) -> None:
-    assert (is_stamp(cell), unix_ms([cell])) == (True, [WRITTEN[cell]])
+    assert (is_stamp(cell), unix_ms([cell], None)) == (True, [WRITTEN[cell]])
     assert has_fraction(cell) is ("." in cell.partition(":")[2] or "," in cell)
 
 
@@ -39,7 +39,7 @@ def test_a_stamp_in_words_is_its_moment(cell: str) -> None:
 def test_what_is_no_stamp(cell: str) -> None:
     assert not is_stamp(cell)
     with pytest.raises(ValueError, match="no time"):
-        unix_ms([cell])
+        unix_ms([cell], None)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_what_is_no_stamp(cell: str) -> None:
      (["03/04/2024 00:00:00", "04/04/2024 00:00:00"], 31), (["03.04.2024 00:00:00", "04.04.2024 00:00:00"], 1)],
 )  # fmt: skip
 def test_a_number_above_twelve_says_which_is_the_day(cells: list[str], days_apart: int) -> None:
-    first, second = unix_ms(cells)
+    first, second = unix_ms(cells, day_first(cells))
     assert second - first == days_apart * 86_400_000
 
 
@@ -73,6 +73,16 @@ def test_headless_rows_have_jmeters_columns(stamps: tuple[object, ...], sign: st
     read = read_jtl(path)
     assert (read.begun_ns.tolist(), read.spent_ns.tolist()) == ([0, 100_000_000], [5_000_000, 6_000_000])
     assert (read.labels, read.groups) == (("home",), ("Users",))
+
+
+def test_a_file_is_read_one_way_whatever_its_blocks_hold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only its last block says which number is the day."""
+    monkeypatch.setattr("svload.store.foreign.requests.BLOCK_BYTES", 500)
+    stamps = ["12/04/2024 23:59:59.000"] * 20 + ["13/04/2024 00:00:00.000"]
+    read = read_jtl(headless(tmp_path / "a.jtl", *stamps))
+    assert set(read.begun_ns.tolist()) == {0, 10**9}
 
 
 @pytest.mark.parametrize("sign", [",", ";", "\t"])

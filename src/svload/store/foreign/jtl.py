@@ -4,7 +4,7 @@ a thread group a traffic group."""
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ from svload.store.foreign.requests import (
     from_first,
     mapped,
 )
-from svload.store.foreign.stamps import has_fraction, is_stamp, unix_ms
+from svload.store.foreign.stamps import day_first, has_fraction, is_stamp, unix_ms
 
 MS = 1_000_000
 DELIMITERS = (",", ";", "\t", "|")
@@ -107,12 +107,13 @@ class Form:
     written: bool = False
     """whether its stamps are dates and times of day"""
     clock_ns: int = MS
+    day_first: bool | None = None
+    """whether the day comes before the month in them; None: it can't be told"""
 
 
 def read_jtl(path: Path) -> Requests:
     """Read the requests of a JTL file (CSV). Raise SvloadError import-unreadable with the faulty line."""
     form = _form_of(path)
-    samples = Samples(path, form)
     types = {name: TYPES[name] for name in form.names if name in TYPES}
     if form.written:
         types["timeStamp"] = _TEXT
@@ -123,12 +124,23 @@ def read_jtl(path: Path) -> Requests:
 
     until = cut_at(path, _BEGINS, form.names, fault, form.delimiter)
     try:
+        if form.written:
+            form = replace(form, day_first=_day_first(path, form, names, until))
+        samples = Samples(path, form)
         for batch in csv_batches(path, types, form.delimiter, names, until):
             samples.add(batch)
     except (pa.ArrowException, OSError, Faulty) as why:
         raise at_its_line(path, why, fault, HINT, form.delimiter, names) from why
     found = samples.requests()
     return found if until is None else replace(found, notes=(CUT, *found.notes))
+
+
+def _day_first(path: Path, form: Form, names: Sequence[str], until: int | None) -> bool | None:
+    """Return whether the day comes before the month in the whole file: its blocks are read one way."""
+    for batch in csv_batches(path, {"timeStamp": _TEXT}, form.delimiter, names, until):
+        if (found := day_first(coded(batch.column("timeStamp"))[1])) is not None:
+            return found
+    return None
 
 
 def wrong_sample(cells: Mapping[str, str], form: Form, called: Mapping[str, str] | None = None) -> str | None:
@@ -208,7 +220,11 @@ class Samples:
         for name, (dtype, most) in _WHOLE.items():
             if name not in names:
                 continue
-            cells = _stamps(batch) if name == "timeStamp" and self._form.written else _whole(batch, name)
+            cells = (
+                _stamps(batch, self._form.day_first)
+                if name == "timeStamp" and self._form.written
+                else _whole(batch, name)
+            )
             if int(cells.min()) < 0 or int(cells.max()) > most:
                 raise Faulty(f"{name} is beyond all sense")
             pieces[name] = cells.astype(dtype)
@@ -321,10 +337,10 @@ def _whole(batch: pa.RecordBatch, name: str) -> Ints:
     return found
 
 
-def _stamps(batch: pa.RecordBatch) -> Ints:
+def _stamps(batch: pa.RecordBatch, day_first: bool | None) -> Ints:
     codes, words = coded(batch.column("timeStamp"))
     try:
-        return np.array(unix_ms(words), dtype=np.int64)[codes]
+        return np.array(unix_ms(words, day_first), dtype=np.int64)[codes]
     except ValueError as why:
         raise Faulty(str(why)) from why
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 
 _FORM = re.compile(
@@ -29,23 +29,27 @@ def has_fraction(cell: str) -> bool:
     return found is not None and found["fraction"] is not None
 
 
-def unix_ms(cells: Sequence[str]) -> list[int]:
+def day_first(cells: Iterable[str]) -> bool | None:
+    """Return whether the day comes before the month: a number above 12 is the day. None: it can't be told;
+    False where the year comes first, too."""
+    found = [one for one in map(_parts, cells) if one and len(one["one"]) <= 2]
+    if any(int(one["one"]) > 12 for one in found):
+        return True
+    return None if found and all(int(one["two"]) <= 12 for one in found) else False
+
+
+def unix_ms(cells: Sequence[str], day_first: bool | None) -> list[int]:
     """Return the Unix time in ms of each, in UTC if it names no zone. Raise ValueError for anything else.
 
-    The file decides what 3/4/2024 means: a number above 12 is the day; with points the day is first, else the
-    month.
+    `day_first` decides what 3/4/2024 means; None: with points the day is first, else the month.
     """
     found = []
     for cell in cells:
         match = _parts(cell)
         if match is None:
             raise ValueError(f"timeStamp is no time: “{cell[:40]}”")
-        found.append(match)
-    open_ = [one for one in found if len(one["one"]) <= 2]
-    day_first = any(int(one["one"]) > 12 for one in open_) or (
-        any(one["sign"] == "." for one in open_) and not any(int(one["two"]) > 12 for one in open_)
-    )
-    return [_unix_ms(one, day_first) for one in found]
+        found.append(_unix_ms(match, match["sign"] == "." if day_first is None else day_first))
+    return found
 
 
 def _unix_ms(parts: re.Match[str], day_first: bool) -> int:
