@@ -13,6 +13,7 @@ import pytest
 from tests.store import foreign_files as files
 
 from svload.model.errors import SvloadError
+from svload.run.configs import case_configs
 from svload.store import read_trial, verify_run
 from svload.store.foreign.jtl import thread_group
 from svload.store.foreign.locust import MOST_SECONDS_A_ROW
@@ -254,6 +255,18 @@ def test_files_with_other_steps_get_the_same_order(tmp_path: Path) -> None:
     assert [step.due for step in trials[1].summary.groups[0].steps] == [
         count if at == place else 0 for at in (0, 1)
     ]
+
+
+def test_users_of_groups_with_like_names_are_kept_apart(tmp_path: Path) -> None:
+    lines = ["timeStamp,elapsed,label,success,threadName,grpThreads"]
+    for at in range(60):
+        group, users = ("a-b", 2) if at % 3 else ("a_b", 1)
+        lines.append(f"{1_700_000_000_000 + 20 * at},7,/,true,{group} 1-1,{users}")
+    path = tmp_path / "a.jtl"
+    path.write_text("\n".join(lines) + "\n")
+    run = write_run(tmp_path, "imported", "file", [Source("a", path)], "jtl", lambda event: None)
+    groups = case_configs(run.lock())["a"].groups
+    assert {group.name: group.executor.most_vus for group in groups} == {"a-b": 2, "a_b": 1}
 
 
 def test_a_changed_seal_of_an_import_is_damage(tmp_path: Path) -> None:

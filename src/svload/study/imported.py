@@ -53,7 +53,7 @@ def imported_study(
         for group, steps in case.steps.items():
             groups.setdefault(group, {}).update(dict.fromkeys(steps))
     levels: dict[str, Any] = {
-        case.level: {f"vus_{_key(group)}": case.users.get(group, 1) for group in groups} for case in cases
+        case.level: {f"vus_{group}": case.users.get(group, 1) for group in groups} for case in cases
     }
     by_users = _levels_are_users(factor, cases, list(groups))
     timeout = f"{max(ceil(max(case.longest_s for case in cases)), 1)}s"
@@ -103,10 +103,6 @@ def _levels_are_users(factor: str, cases: Sequence[ImportedCase], groups: Sequen
 
 
 def _group(group: str, steps: Sequence[str], factor: str, by_users: bool) -> dict[str, Any]:
-    users = f"${{{factor}}}" if by_users else f"${{{factor}.vus_{_key(group)}}}"
+    users = f"${{{factor}}}" if by_users else f"${{{factor}.vus_{group}}}"
     asked = {"request": steps[0]} if len(steps) == 1 else {"mix": dict.fromkeys(steps, 1)}
     return {"executor": "constant-vus", "vus": users, **asked}
-
-
-def _key(group: str) -> str:
-    return group.replace("-", "_")
