@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from svload.lab.groups import ServiceGroups
 from svload.lab.links import ServiceLinks
 from svload.lab.server import Server
 from svload.lab.standing import Standing
-from svload.model.errors import Problem, fail
+from svload.model.errors import Problem, carry_out, fail
 from svload.model.facts import LINK_LATENCY, LINK_SPEED
 from svload.model.faults import ActKind, Unit
 
@@ -64,13 +65,14 @@ class FaultHands:
         restarted. Raises SvloadError if a server does not come up."""
         started = list(self._halted)
         healed = [*self._paused, *(server for server, _ in self._limited), *self._halted]
-        for server in list(self._paused):
-            for one in self._servers(server, ""):
-                self._go_on(server, one, "")
-        for unit in list(self._limited):
-            self._limit("restore", unit, dict.fromkeys(self._limited[unit], 0.0))
-        for server in list(self._halted):
-            self.act("start", server, "", {})
+        carry_out(
+            *(partial(self.act, "resume", server, "", {}) for server in self._paused),
+            *(
+                partial(self._limit, "restore", unit, dict.fromkeys(kinds, 0.0))
+                for unit, kinds in self._limited.items()
+            ),
+            *(partial(self.act, "start", server, "", {}) for server in started),
+        )
         self._touched.clear()
         return list(dict.fromkeys(healed)), started
 
@@ -158,14 +160,18 @@ class LabFaults:
         return found
 
     def heal(self) -> list[str]:
-        """Undo all remaining faults; return the affected servers. Raises SvloadError if one stays down."""
+        """Undo all remaining faults; return the affected servers. Raises SvloadError if one stays down, after
+        the others were undone."""
         healed: list[str] = []
-        for place in self._struck:
+
+        def undo(place: Place) -> None:
             names, started = place.heal()
-            healed += names
+            healed.extend(names)
             for server in started:
                 self._renewed(server)
-        self._struck.clear()
+            self._struck.discard(place)
+
+        carry_out(*(partial(undo, place) for place in self._struck))
         return healed
 
     def is_down(self, server: str) -> bool:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from svload.host.process import cgroups
 from svload.lab.kit import Host, KitOptions
 from svload.lab.replicas import service_of
+from svload.model.errors import carry_out
 from svload.model.facts import BUFFERED, CPUS, DISK_READ, DISK_WRITE, GROUP_SETTINGS, GroupFact, Setting
 from svload.model.faults import Fault
 from svload.model.messages import DropGroup, GroupLimits, MakeGroup, SetLimits
@@ -147,10 +149,9 @@ class ServiceGroups:
 
     def drop(self, name: str) -> None:
         """End the remaining processes and remove the group. Raises SvloadError agent-refused."""
-        for one in (*self.of_parts(name).values(), name):
-            if self._made.pop(one, None) is not None:
-                self._host.prepare([DropGroup(name=one)])
+        own = [one for one in (*self.of_parts(name).values(), name) if self._made.pop(one, None) is not None]
         self._parts.pop(name, None)
+        carry_out(*(partial(self._host.prepare, [DropGroup(name=one)]) for one in own))
 
     def change(self, name: str, limits: Mapping[str, float], part: str = "") -> dict[str, float]:
         """Set limits of a running service or part; return them as read back. Raises SvloadError."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -213,6 +213,18 @@ class SvloadError(Exception):
     def exit_code(self) -> ExitCode:
         """Return the exit code of the most important of its problems."""
         return ExitCode.worst([problem.kind.exit_code for problem in self.problems])
+
+
+def carry_out(*steps: Callable[[], object]) -> None:
+    """Carry out every step even if earlier ones fail. Raises one SvloadError with the problems of all."""
+    problems: list[Problem] = []
+    for step in steps:
+        try:
+            step()
+        except SvloadError as why:
+            problems += why.problems
+    if problems:
+        raise SvloadError(*problems)
 
 
 def fail(code: str, place: str = "", **details: object) -> SvloadError:
