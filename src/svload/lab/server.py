@@ -310,7 +310,7 @@ class Server(Kit):
 
     def url(self, port: int, path: str = "/") -> str:
         """Return a URL for `svload.lab.web`."""
-        return f"http://{self.context.address}:{port}{path}"
+        return f"http://{self.endpoint(port).connects_to}{path}"
 
     def answers(self, port: int, path: str) -> bool:
         """Return whether GET `path` is answered with 200."""

@@ -213,23 +213,23 @@ class Nginx(Server):
         self.spawn("nginx", [path_of("nginx"), "-c", config, "-p", self.context.work, "-e", "stderr"])
 
     def _config(self, upstreams: Sequence[Endpoint]) -> str:
-        work, address, options = self.context.work, self.context.address, self.options
+        work, options = self.context.work, self.options
         temporary = "\n".join(
             f"  {kind}_temp_path {work}/temporary/{kind};"
             for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
         )
         tuning = "\n".join(f"  {name} {_SPELLING.value(value)};" for name, value in options.tuning.items())
-        listeners = f"    listen {address}:{self._http} backlog={options.backlog};\n"
+        listeners = f"    listen {self.endpoint(self._http).connects_to} backlog={options.backlog};\n"
         if self._https is not None and self.context.credentials:
             listeners += (
-                f"    listen {address}:{self._https} ssl backlog={options.backlog};\n"
+                f"    listen {self.endpoint(self._https).connects_to} ssl backlog={options.backlog};\n"
                 f"    ssl_certificate {self.context.credentials.cert_file};\n"
                 f"    ssl_certificate_key {self.context.credentials.key_file};\n"
                 "    ssl_protocols TLSv1.2 TLSv1.3;\n"
             )
-        behind = "".join(f" server {one.address}:{one.port};" for one in upstreams)
+        behind = "".join(f" server {one.connects_to};" for one in upstreams)
         pool = f"  upstream behind {{{behind} }}\n" if len(upstreams) > 1 else ""
-        to = "behind" if pool else "".join(f"{one.address}:{one.port}" for one in upstreams)
+        to = "behind" if pool else "".join(one.connects_to for one in upstreams)
         forward = (
             f"    location / {{ try_files $uri @next; }}\n    location @next {{ proxy_pass http://{to}; "
             f'proxy_http_version 1.1; proxy_set_header Connection ""; }}\n'
@@ -251,7 +251,7 @@ http {{
 {listeners}    root {work}/files;
 {forward}  }}
   server {{
-    listen {address}:{self._status};
+    listen {self.endpoint(self._status).connects_to};
     access_log {work}/status.log status;
     location = /status {{ stub_status; }}
     location / {{ return 404; }}

@@ -197,7 +197,7 @@ class Truth(Server):
             **_live_config(options),
         }
         if upstream:
-            config["upstream"] = f"{upstream.address}:{upstream.port}"
+            config["upstream"] = upstream.connects_to
         asked = [self.context.address, *([upstream.address] if upstream else [])]
         config["allow_any_address"] = any(fabric.is_of_a_lab(address) for address in asked)
         if self._https is not None and credentials:

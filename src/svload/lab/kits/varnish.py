@@ -97,12 +97,18 @@ class Varnish(Server):
         self._proxy = self.context.take_port("proxy", None) if self.options.tls == "hitch" else None
         admin = self.context.take_port("admin", None)
         vcl = self.write("cache.vcl", vcl_for(upstream_of(neighbours, self.options.of), self.options.keep))
-        address = self.context.address
         words: list[str | Path] = [path_of("varnishd"), "-F", "-j", "none", "-n", self._home]
-        words += ["-a", f"http={address}:{self._http}"]
+        words += ["-a", f"http={self.endpoint(self._http).connects_to}"]
         if self._proxy is not None:
-            words += ["-a", f"proxy={address}:{self._proxy},PROXY"]
-        words += ["-T", f"{address}:{admin}", "-s", f"default=malloc,{self.options.storage}", "-f", vcl]
+            words += ["-a", f"proxy={self.endpoint(self._proxy).connects_to},PROXY"]
+        words += [
+            "-T",
+            self.endpoint(admin).connects_to,
+            "-s",
+            f"default=malloc,{self.options.storage}",
+            "-f",
+            vcl,
+        ]
         self.spawn("varnishd", words)
 
     def ready(self, timeout_s: float) -> None:
