@@ -7,11 +7,12 @@ import json
 import os
 import pwd
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from cryptography import x509
@@ -22,6 +23,7 @@ from svload.lab import files, installs
 from svload.lab.authority import MARGIN, Authority
 from svload.lab.catalogue import all_kits, check_specs
 from svload.lab.elsewhere import packed_folder, unpack
+from svload.lab.faults import FaultHands, LabFaults
 from svload.lab.graph import costs_of, reached, waves
 from svload.lab.groups import ServiceGroups
 from svload.lab.kit import KitContext
@@ -240,6 +242,46 @@ def test_the_groups_that_were_made_are_removed_after_a_failed_start() -> None:
     assert [one.name for one in host.asked if isinstance(one, DropGroup)] == ["a.one", "a"]
 
 
+def test_a_group_that_is_not_removed_keeps_no_other() -> None:
+    host = Refusing(most=9)
+    groups = ServiceGroups(host, {"a": ["cpus"], "a.one": ["cpus"]})
+    groups.make("a", TruthOptions(role="store"))
+    host.most = 0
+    with pytest.raises(SvloadError) as caught:
+        groups.drop("a")
+    assert [one.name for one in host.asked if isinstance(one, DropGroup)] == ["a.one", "a.rest", "a"]
+    assert len(caught.value.problems) == 3
+
+
+class Hands(FaultHands):
+    """The faults of servers with one process, `p`. Those in `stuck` can be paused, and not continued."""
+
+    def __init__(self, stuck: Collection[str]) -> None:
+        super().__init__({}, ServiceGroups(Refusing(0)), ServiceLinks(Refusing(0), Path(), None))
+        self.stuck, self.signalled = stuck, list[tuple[str, str]]()
+
+    def _servers(self, server: str, part: str) -> list[Any]:
+        def signal(parts: Sequence[str], name: str) -> None:
+            if name == "CONT" and server in self.stuck:
+                raise fail("fault-failed", target=server, reason="it is stuck")
+            self.signalled.append((server, name))
+
+        return [SimpleNamespace(parts=lambda part: ["p"], signal=signal)]
+
+
+def test_one_fault_that_is_not_undone_leaves_no_other() -> None:
+    """At each of four places two servers are paused, and at two of them the first one stays so."""
+    places = {"a": Hands({"a1"}), "b": Hands(()), "c": Hands({"c1"}), "d": Hands(())}
+    faults = LabFaults(lambda server: cast("Any", places[server[0]]), lambda server: None)
+    for name in ("a1", "a2", "b1", "b2", "c1", "c2", "d1", "d2"):
+        faults.act("pause", name, "", {})
+    with pytest.raises(SvloadError) as caught:
+        faults.heal()
+    assert {problem.details["target"] for problem in caught.value.problems} == {"a1", "c1"}
+    resumed = {server for place in places.values() for server, sent in place.signalled if sent == "CONT"}
+    assert resumed == {"a2", "b1", "b2", "c2", "d1", "d2"}
+
+
 def test_a_delay_line_that_did_not_start_is_stopped(tmp_path: Path) -> None:
     host = Refusing(most=0)
     links = ServiceLinks(host, tmp_path / "links", None)
@@ -316,6 +358,14 @@ def test_swift_runs_as_the_user_of_the_process(tmp_path: Path, monkeypatch: pyte
     )
     swift._ports = {"proxy": 1, "syslog": 2}
     assert f"\nuser = {pwd.getpwuid(os.geteuid()).pw_name}\n" in swift._common("proxy", 1, {})
+
+
+def test_an_address_of_ipv6_is_in_brackets_in_a_url(tmp_path: Path) -> None:
+    folders = (tmp_path, tmp_path, tmp_path, tmp_path)
+    context = KitContext(
+        "a", *folders, Refusing(most=0), Limits(), None, lambda part, fixed: 1, address="fd00::1"
+    )
+    assert Swift(SwiftOptions(), context).url(80, "/a") == "http://[fd00::1]:80/a"
 
 
 def test_links_in_a_studys_folder_reach_its_machines_as_files(tmp_path: Path) -> None:

@@ -2,8 +2,8 @@
 process, loopback only.
 
 `collector.py ADDRESS STATSD_PORT SYSLOG_PORT LOG_FILE` runs until SIGTERM. A datagram `?` to the statsd port
-is answered with JSON: {"sums": {name: value}, "datagrams": n, "dropped": n}. Timings count 1 each, counters
-their value.
+is answered with compressed JSON (zlib), since a datagram holds less than 64 KiB:
+{"sums": {name: value}, "datagrams": n, "dropped": n}. Timings count 1 each, counters their value.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import selectors
 import signal
 import socket
 import sys
+import zlib
 from pathlib import Path
 from types import FrameType
 
@@ -51,7 +52,7 @@ def ask(address: str, port: int, timeout_s: float = 2.0) -> dict[str, object]:
         line.settimeout(timeout_s)
         line.connect((address, port))
         line.send(b"?")
-        found = json.loads(line.recv(1 << 16))
+        found = json.loads(zlib.decompress(line.recv(1 << 16)))
         assert isinstance(found, dict)
         return found
 
@@ -92,7 +93,7 @@ def _drain(statsd: socket.socket, port: int, sums: Sums) -> None:
         if data == b"?":
             answer = {"sums": sums.sums, "datagrams": sums.datagrams, "dropped": dropped(port)}
             with contextlib.suppress(OSError):  # the client is gone
-                statsd.sendto(json.dumps(answer).encode(), sender)
+                statsd.sendto(zlib.compress(json.dumps(answer).encode()), sender)
         else:
             sums.add(data)
 
