@@ -19,6 +19,7 @@ from svload.study.values import (
     Part,
     ScalarText,
     TimeNs,
+    as_written,
     time_up_to,
 )
 
@@ -55,7 +56,7 @@ def with_protocols(part: type[P]) -> type[P]:
 def _command(value: object) -> object:
     """Return the value; raise one error, where a union reports one for each of its types."""
     words = value if isinstance(value, list) else [None]
-    if isinstance(value, str) or all(isinstance(word, str | int | float) for word in words):
+    if isinstance(value, str) or all(isinstance(word, str | int | float) for word in map(as_written, words)):
         return value
     raise wrong("expected a command: a text, or a list of its words")
 

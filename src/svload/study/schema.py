@@ -41,6 +41,7 @@ from svload.study.values import (
     PlainCount,
     PlainWholeNumber,
     ScalarText,
+    SentText,
     SpanNs,
     Texts,
     When,
@@ -139,7 +140,7 @@ class FeederPart(Part):
         None, description="a CSV file in the study's folder; its first line names the columns"
     )
     parquet: str | None = Field(None, description="a Parquet file in the study's folder")
-    values: list[ScalarText] | None = Field(None, min_length=1, description="the rows of the column value")
+    values: list[SentText] | None = Field(None, min_length=1, description="the rows of the column value")
     numbers: tuple[AnyWholeNumber, AnyWholeNumber] | None = Field(
         None, alias="range", description="[first, last]: whole numbers as rows of the column value"
     )

@@ -32,7 +32,7 @@ from svload.study.values import (
     Part,
     PlainCount,
     Redirects,
-    ScalarText,
+    SentText,
     SpanNs,
     Texts,
     holds_reference,
@@ -168,7 +168,7 @@ class RequestPart(Part):
     chunked: Flag = Field(
         False, description="a random or file body is sent in chunks, without its length in advance"
     )
-    headers: dict[str, ScalarText] = Field(
+    headers: dict[str, SentText] = Field(
         {}, description="name: value; left out in cases whose level lacks the field"
     )
     timeout: SpanNs = Field(30_000_000_000, description="from its start to its last byte, redirects included")

@@ -32,6 +32,26 @@ class Node:
     place: str
 
 
+class WrittenInt(int):
+    """A whole number with its `text` in the file, which differs from how it is shown: 007."""
+
+    text: str
+
+
+class WrittenFloat(float):
+    """A number with its `text` in the file, which differs from how it is shown: 1.10."""
+
+    text: str
+
+
+def _number(number: float | int, text: str) -> float | int:
+    if str(number) == text:
+        return number
+    written = WrittenInt(number) if isinstance(number, int) else WrittenFloat(number)
+    written.text = text
+    return written
+
+
 def read_tree(text: str, file: str) -> tuple[Node, list[Problem]]:
     """Return the tree of a YAML document and what in it is not plain data (tags, duplicate keys).
 
@@ -169,11 +189,11 @@ class _Reader:
             if raw.style is None and tag == "int":
                 if len(text) > DIGITS.most:
                     raise ValueError
-                return int(text, 0 if text[:3].lstrip("+-")[:2] in ("0x", "0o") else 10)
+                return _number(int(text, 0 if text[:3].lstrip("+-")[:2] in ("0x", "0o") else 10), text)
             if raw.style is None and tag == "float":
                 number = float(text)
                 if math.isfinite(number):
-                    return number
+                    return _number(number, text)
                 raise ValueError
         except ValueError:
             self.faults.append(_syntax(f"“{_shortened(text)}” is not a usable number", place))

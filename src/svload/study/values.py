@@ -41,6 +41,7 @@ from svload.model.units import (
 )
 from svload.model.visible import marks_as_letters
 from svload.study.mistakes import Gap, in_our_words, not_read, wrong
+from svload.study.tree import WrittenFloat, WrittenInt
 
 AS_WRITTEN = {"references": True}
 
@@ -326,6 +327,17 @@ def _scalar_text(value: Any) -> Any:
 ScalarText = Annotated[
     str, BeforeValidator(_scalar_text), WithJsonSchema({"type": ["string", "number", "boolean"]})
 ]
+
+
+def as_written(value: Any) -> Any:
+    """Return the value; raise the mistake of a number that would be sent in another form than it is written."""
+    if isinstance(value, WrittenInt | WrittenFloat):
+        raise wrong("expected quotes: without them it is a number", f'Write "{value.text}".')
+    return value
+
+
+SentText = Annotated[ScalarText, BeforeValidator(as_written)]
+"""A text that a request sends."""
 RESERVED = ("request", "vu", "iteration", "port")
 
 
