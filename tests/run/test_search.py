@@ -90,7 +90,10 @@ def test_the_studys_thresholds_are_the_criteria_if_none_is_given(study: Callable
 
 
 def test_a_factor_with_levels_can_be_searched(study: Callable[..., str]) -> None:
-    search = lock_of(study("[1, 2, 4]"), that=CRITERION, over="users", least=2, most=64).search
+    compared = "compare: [{factor: users, baseline: 1, metric: people.response.p95}]\n"
+    path = Path(study("[1, 2, 4]", compared)) / "study.yaml"
+    path.write_text(path.read_text().replace("replicates: 5", "replicates: 5, until: ± 5 %"))
+    search = lock_of(str(path.parent), that=CRITERION, over="users", least=2, most=64).search
     assert (search.least, search.most) == (2, 64)
 
 

@@ -81,6 +81,11 @@ NAMES = "factors: {a: [1, 2]}\ncase_names: c.csv\n"
 INTERNAL = [
     group("hexadecimal digits", f"constant-vus, vus: 0x{'1' * 5000}", "is not a usable number"),
     group("decimal digits", f"constant-vus, vus: {'1' * 5000}", "is not a usable number"),
+    asking("a version as a number", "{get: http://w/, headers: {X: 1.10}}", 'Write "1.10".'),
+    asking("zeros before a number", "{get: http://w/, headers: {X: 007}}", 'Write "007".'),
+    asking("a word as a number", "{tcp: tcp://w, redis: [[SET, a, 1.10]]}", 'Write "1.10".'),
+    added("a row as a number", "feeders: {f: {values: [1, 2.50]}}\n", 'Write "2.50".'),
+    Hostile("until alone", "replicates: 1}", "replicates: 1, until: ± 5 %}", "the study compares nothing", 4),
     added("NUL in a CSV's name", 'feeders: {f: {csv: "a\\0b.csv"}}\n', "a file inside the study's folder"),
     added("NUL in the table of cases' name", 'case_names: "a\\0b"\n', "a file inside the study's folder"),
     asking(

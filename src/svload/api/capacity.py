@@ -127,7 +127,8 @@ def searched_lock(ask: CapacityAsk, choices: Choices) -> Lock:
     study, chosen = (_bare(ask, choices) if bare else ask.target), replace(choices, own=bare)
     if not bare and ask.over and ask.least is not None and ask.most is not None:
         ends = {"open": [ask.least, ask.most]}
-        searched = {f"factors.{ask.over}": ends, "compare": []}  # comparisons name levels
+        # Comparisons name levels.
+        searched = {f"factors.{ask.over}": ends, "compare": [], "measure.until": None}
         chosen = replace(choices, overrides={**choices.overrides, **searched})
     if not bare and (duration := ask.of_url.duration):
         chosen = replace(chosen, overrides={**chosen.overrides, "measure.duration": duration})

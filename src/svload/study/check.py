@@ -276,6 +276,14 @@ def _expect_at(data: Mapping[str, Any], case: Case, text: str) -> Path:
     return ("factors",)
 
 
+def without_comparison(data: Mapping[str, Any]) -> Iterable[Mistake]:
+    """Report `until` where no interval could become narrower."""
+    until = section_of(data, "measure").get("until")
+    if until is not None and not sequence_of(data, "compare"):
+        reason = "blocks are added until comparisons are narrow enough, and the study compares nothing"
+        yield bad_value(("measure", "until"), reason, until, "Add a comparison, or leave until out.")
+
+
 def uncompared(data: Mapping[str, Any], cases: Sequence[Case]) -> Iterable[Mistake]:
     """Return comparisons without a pair of cases: baseline, or all it is compared with, is excluded."""
     if all(case.excluded is not None for case in cases):

@@ -22,6 +22,7 @@ from svload.study.check import (
     check_names,
     check_shape,
     uncompared,
+    without_comparison,
 )
 from svload.study.comparisons import mixed_loads
 from svload.study.config import sound_part
@@ -155,6 +156,8 @@ class Checks:
             measures = self._each_case(sound, factors, cases, found, chosen)
             found.add(mistakes)
             found.add(uncompared(data, cases))
+            if not found.at("compare"):
+                found.add(without_comparison(data))
         return Draft(data, changes(data, factors, self.kits), cases, found.problems, measures)
 
     def _too_much(self, data: dict[str, Any], factors: Sequence[Factor]) -> Mistake | None:
