@@ -56,6 +56,7 @@ def test_an_open_one_says_what_would_decide_it_or_what_keeps_it_open(findings: F
 
     assert short(unit="bring-up") == "needs 4 more blocks (12 min)"
     assert short(more_blocks=1, more_s=None) == "needs 1 more block"
+    assert short(more_s=432_000.0) == "needs 4 more blocks (120 h)"
     why = "it depends on which side ran first"
     assert short(more_blocks=None, why_open=why) == f"undecided: {why}"
     assert short(more_blocks=None, why_open="") == "undecided"
@@ -93,6 +94,9 @@ def test_what_is_behind_a_decided_one(findings: Findings) -> None:
     assert told["order effect"].endswith("when corrected for which side ran just before")
     assert told["gate"] == "failed: worse by more than 5 %"
     assert "1.95 to 2.13 for this comparison alone" in told["intervals"]
+    lower = evolve(findings.claims[0], success=(1.0, 0.997), success_interval=(-0.004, 0.0))
+    told = behind(evolve(findings, claims=(lower,)), 0)
+    assert told["success"].endswith("; a difference of −0.4 to +0 points")
     assert "p and interval" not in told
 
 
@@ -172,6 +176,8 @@ def test_findings_json_has_the_words_of_the_page(findings: Findings) -> None:
         (2.08, 1.96, 2.21, "2.08 times as long (95 % interval 1.96 to 2.21)"),
         (0.5, None, None, "50 % shorter (no interval)"),
         (1.9, 0.9, 9.5, "90 % longer (95 % interval −10 to +850 %)"),
+        (3e-4, 2e-4, 4e-4, "99.97 % shorter (95 % interval 99.96 to 99.98 %)"),
+        (0.5, 3e-4, 1.2, "50 % shorter (95 % interval −99.97 to +20 %)"),
         (1.9, 0.005, 621.0, "90 % longer (95 % interval 0.005 to 621 times)"),
         (250.0, 1.2, 62_000.0, "250 times as long (95 % interval 1.2 to 62,000)"),
     ],

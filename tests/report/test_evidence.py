@@ -37,6 +37,8 @@ def test_a_trials_lines() -> None:
         "cache: 618 sessions dropped for a full queue (refused), first 2.4 s into the load",
     ]
     assert [one.state for one in limit_lines((CLEAR, USE))] == ["reached", "clear"], "the nearest first"
+    near = evolve(USE, share=0.9996, peak_share=12.344, first_s=None)
+    assert evidence_lines(Evidence(limits=(near,)))[0].endswith("99.96 % of 128 on average, 1,230 % at most")
     assert evidence_lines(Evidence()) == []
 
 

@@ -126,5 +126,7 @@ def test_a_knee_has_its_steps_everywhere(reported: Reporter, shown: Shown) -> No
     findings = evolve(reported("search").findings, capacity=KNEE)
     assert search_title(KNEE) == "the users above which more gain less than 10 %"
     assert [row.gain for row in step_rows(KNEE)] == ["98 %", "2 %"]
+    falls = tuple(evolve(step, gain=-0.05) for step in KNEE.steps)
+    assert step_rows(evolve(KNEE, steps=falls))[0].gain == "−5 %"
     assert "98 %" in shown(show_findings, findings, {}, width=120)
     assert "158/s → 159/s" in summary_markdown(findings)

@@ -82,6 +82,8 @@ def test_a_single_failure_is_not_rounded_away(share: float, expected: str) -> No
 
 
 def test_no_number_has_an_exponent() -> None:
+    assert number(value=0.9996, low=0.9985, high=0.9999).whole == "1,000 ms [998, 1,000]"
+    assert show_value(999.6, "rate_rps") == "1,000/s"
     estimates = {"throughput": Estimate(value=123_456.0), "success_rate": Estimate(value=1.0)}
     stage = StageResult.model_construct(label="a", from_s=0.0, to_s=9.0, holds=True, metrics=estimates)
     columns = stages_table(LoadSummary.model_construct(stages=(stage,))).columns

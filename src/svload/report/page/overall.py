@@ -39,7 +39,7 @@ from svload.report.wording.search_rows import (
     search_title,
     step_rows,
 )
-from svload.report.wording.spelling import GRADE_MARK, factor_levels
+from svload.report.wording.spelling import GRADE_MARK, factor_levels, show_share
 
 _MOST_BARS = 300
 
@@ -306,7 +306,7 @@ class Use:
         return half or "not read", at or ""
 
     def _spelled(self, value: float) -> str:
-        return f"{rounded(value, 3)} a trial" if self.is_counter else f"{100 * value:.3g} %"
+        return f"{rounded(value, 3)} a trial" if self.is_counter else show_share(value, 3)
 
 
 @dataclass(frozen=True)
@@ -405,5 +405,5 @@ def limiting(evidence: CaseEvidence) -> Limiting | None:
     if not own:
         return None
     near = max(own, key=lambda one: one.share)
-    text = f"the {holder(near)} {100 * near.share:.0f} % in use"
+    text = f"the {holder(near)} {show_share(near.share, 2)} in use"
     return Limiting(near.resource, text, "nearest")

@@ -182,7 +182,7 @@ class Claimed:
 
     @property
     def against_itself(self) -> str:
-        """`0.4 % longer (-0.9 to 1.7 %)` for the baseline's second server; "" without a control."""
+        """`0.4 % longer (−0.9 to +1.7 %)` for the baseline's second server; "" without a control."""
         control = self.claim.turns.control if self.claim.turns else None
         return "" if control is None else self._words(control)
 
@@ -227,7 +227,7 @@ def _about(seconds: float) -> str:
     """Return `40 s`, `12 min`, `3.5 h`."""
     if seconds < 90:
         return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.2g} h"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{rounded(seconds / 3600, 2)} h"
 
 
 def claimed(findings: Findings) -> list[Claimed]:
@@ -408,8 +408,8 @@ def rules_out(claim: Claim) -> str:
         return text
     before, after = claim.spread
     return (
-        f"{text}; the worst trial was {before.worst:.3g} × its side's mean with {claim.baseline}, {after.worst:.3g} × with "
-        f"{claim.treatment} (scatter {100 * before.sd:.2g} and {100 * after.sd:.2g} %)"
+        f"{text}; the worst trial was {rounded(before.worst, 3)} × its side's mean with {claim.baseline}, {rounded(after.worst, 3)} × with "
+        f"{claim.treatment} (scatter {rounded(100 * before.sd, 2)} and {rounded(100 * after.sd, 2)} %)"
     )
 
 
@@ -449,8 +449,13 @@ def _success(claim: Claim) -> str:
     if before is None or after is None or before == after == 1:
         return ""
     interval = claim.success_interval
-    by = f"; a difference of {100 * interval[0]:+.3g} to {100 * interval[1]:+.3g} points" if interval else ""
+    by = f"; a difference of {_points(interval[0])} to {_points(interval[1])} points" if interval else ""
     return f"baseline {show_value(before, 'ratio')}, treatment {show_value(after, 'ratio')}{by}"
+
+
+def _points(share: float) -> str:
+    """Return `−0.4`: a difference of shares in percentage points."""
+    return f"{'−' if share < 0 else '+'}{rounded(100 * abs(share), 3)}"
 
 
 def _by_side(counts: tuple[int, int], of: str) -> str:

@@ -19,6 +19,7 @@ from svload.model.evidence import (
 )
 from svload.model.results import Estimate, TrialResult
 from svload.model.units import rounded, show_duration
+from svload.report.wording.spelling import show_share
 
 STATE_MARK: dict[LimitState, str] = {"reached": "●", "approached": "◐", "clear": "○"}
 _ORDER: tuple[LimitState, ...] = ("reached", "approached", "clear")
@@ -84,8 +85,8 @@ def _limit(one: LimitUse | CaseLimit) -> LimitLine:
     return LimitLine(
         state=one.state,
         what=owner(one.name, one.service, one.entity),
-        share=f"{100 * one.share:.3g} %",
-        peak=f"{100 * one.peak_share:.3g} %",
+        share=show_share(one.share, 3),
+        peak=show_share(one.peak_share, 3),
         of=rounded(one.limit, 4),
         first="" if one.first_s is None else show_duration(one.first_s),
         trials=trials,

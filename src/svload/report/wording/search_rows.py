@@ -9,6 +9,7 @@ from typing import Literal
 
 from svload.model.capacity import CapacityLevel, CapacityResult, GainStep, noun_of
 from svload.model.results import Findings
+from svload.model.units import rounded
 from svload.report.wording.criteria import criterion_words, threshold_key
 from svload.report.wording.spelling import count_words, dimension_of, show_value
 
@@ -105,7 +106,7 @@ def step_rows(found: CapacityResult) -> list[StepRow]:
     return [
         StepRow(
             step=one,
-            gain=f"{100 * one.gain:.3g} %",
+            gain=f"{'−' if one.gain < 0 else ''}{rounded(100 * abs(one.gain), 3)} %",
             throughput=f"{show_value(one.low_rps, 'rate_rps')} → {show_value(one.high_rps, 'rate_rps')}",
         )
         for one in found.steps

@@ -82,23 +82,30 @@ def show_value(value: float | None, dimension: Dimension) -> str:
         case "size_bytes":
             return show_size(value)
         case "ratio":
-            return _percent(value)
+            return show_share(value)
         case "rate_rps":
             return f"{_plain(value)}/s"
     return _plain(value)
 
 
-def _percent(share: float) -> str:
-    text = rounded(100 * share, 4)
-    if text == "100" and round(share, 9) < 1:  # a single failure is not rounded away
-        text = f"{100 * share:.{-floor(log10(100 * (1 - share)))}f}"
-    return f"{text} %"
+def show_share(share: float, figures: int = 4) -> str:
+    """Return a share in percent with this number of significant figures, with more if it would read `100 %`
+    but is less."""
+    return f"{_less_than_all(100 * share, rounded(100 * share, figures))} %"
+
+
+def _less_than_all(percent: float, text: str) -> str:
+    """Return a percentage's text; if a smaller one was rounded to 100, with as many decimals as it needs: a
+    single failure is not rounded away."""
+    if text == "100" and round(percent, 7) < 100:
+        return f"{percent:.{-floor(log10(100 - percent))}f}"
+    return text
 
 
 def _plain(value: float) -> str:
     if abs(value) >= 1000 or (float(value).is_integer() and abs(value) >= 100):
         return f"{value:,.0f}"
-    return f"{value:.3g}"
+    return rounded(value, 3)
 
 
 def show_interval(estimate: Estimate, dimension: Dimension) -> str:
@@ -167,7 +174,7 @@ def show_ratio(value: float) -> str:
     if value >= 3 or value <= 0:
         return f"×{_plain(value)}"
     change = 100 * (value - 1)
-    return f"{'+' if change >= 0 else '−'}{abs(change):.3g} %"
+    return f"{'+' if change >= 0 else '−'}{_less_than_all(abs(change), rounded(abs(change), 3))} %"
 
 
 def show_time(wall: float) -> str:
@@ -295,7 +302,7 @@ def change_interval(ratio: Estimate, dimension: Dimension) -> str:
 
 def _signed(ratio: float) -> str:
     change = 100 * (ratio - 1)
-    return f"{'−' if change < 0 else '+'}{_plain(abs(change))}"
+    return f"{'−' if change < 0 else '+'}{_less_than_all(abs(change), _plain(abs(change)))}"
 
 
 def change_words(ratio: float, dimension: Dimension) -> str:
@@ -326,7 +333,8 @@ class _Change:
 
     @property
     def text(self) -> str:
-        return _plain(self.number)
+        text = _plain(self.number)
+        return text if self.times else _less_than_all(self.number, text)
 
     @property
     def whole(self) -> str:
