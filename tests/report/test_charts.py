@@ -198,6 +198,16 @@ def test_a_long_note_of_a_panel_ends_within_the_picture() -> None:
     assert len(note) < 140
 
 
+def test_long_values_of_an_axis_and_long_titles_lie_within_the_picture() -> None:
+    line = Line("a", "c0", [Series(np.array([0.0, 1.0]), np.array([1e9, 3e9]))])
+    drawn = timeline([Panel("t" * 500, "count", [line])], 1.0, (0.1, 1.0), (0.2, 1.0), "over time")
+    values = re.findall(r'<text x="([\d.]+)" y="[\d.]+" text-anchor="end">([^<]*)<', drawn)
+    assert max(len(text) for _, text in values) > 12
+    assert all(LETTER * len(text) <= float(x) + 0.1 for x, text in values)
+    (title,) = re.findall("t+…t+", drawn)
+    assert len(title) < 120
+
+
 @pytest.mark.parametrize("cases", [4, 18, 30, 100])
 def test_no_name_of_a_case_stands_on_another(cases: int) -> None:
     names = [f"case-{number}-of-{cases}" for number in range(cases)]

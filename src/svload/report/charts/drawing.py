@@ -301,11 +301,12 @@ def ticked(scale: Scale, most: int, dimension: Dimension) -> Ticks:
 def y_axis(
     drawing: Drawing, y: Scale, left: float, right: float, dimension: Dimension, most: int = 5
 ) -> None:
-    """Draw a line across at each tick, with its value on the left."""
+    """Draw a line across at each tick, with its value on the left; a long one begins at the drawing's edge
+    and reaches over the axis."""
     ticks = ticked(y, most, dimension)
     drawing.lines(((left, y(tick), right, y(tick)) for tick, _ in ticks), "grid")
     for tick, text in ticks:
-        drawing.text(left - 6, y(tick) + 4, text, "", "end")
+        drawing.text(max(left - 6, LETTER * len(text)), y(tick) + 4, text, "", "end")
 
 
 def x_labels(drawing: Drawing, x: Scale, at: float, ticks: Ticks) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from svload.model.units import Dimension
 from svload.report.charts.drawing import (
+    LETTER,
     Drawing,
     Key,
     Scale,
@@ -141,9 +142,10 @@ def _panel(
                 name = f"{line.name}, median" if len(known) > 1 else known[0][0]
                 runs = _runs(median_series([series for _, series in known]), x, y, points)
                 drawing.path(runs, f"{line.css} {'fine' if line.thin else 'main'}", name)
-    drawing.text(x.start, top - 6, panel.title, "name")
+    title = fitting(panel.title, (drawing.width - x.start) * LETTER / _LETTER_PX, end=True)
+    drawing.text(x.start, top - 6, title, "name")
     if panel.note:
-        left = x.start + _LETTER_PX * len(panel.title) + 10
+        left = x.start + _LETTER_PX * len(title) + 10
         drawing.text(left, top - 6, fitting(panel.note, drawing.width - left))
 
 
