@@ -128,6 +128,14 @@ def test_no_formula_without_value_and_no_string_became_one(reported: Callable[..
                     assert isinstance(cached, (int, float)), (sheet.title, cell.coordinate, cell.value)
 
 
+def test_a_single_failure_is_not_rounded_away(plain: Any) -> None:
+    """From 99.95 % on, and below 0.05 %, a share has more than the one decimal of others."""
+    sheet = workbook(plain.files["report.xlsx"], False)["Trials"]
+    heads = [cell.value for cell in sheet[2]]
+    share = sheet.cell(3, heads.index("probe: success rate") + 1)
+    assert share.number_format == "[<0.0005]0.0####%;[<0.9995]0.0%;0.0####%"
+
+
 def test_sheet_names_are_what_excel_allows(tmp_path: Path) -> None:
     book = Book(tmp_path / "names.xlsx")
     wanted = ["a/b:c*?[x]\\", "A b c x", "", "History", "'quoted'", "x" * 40, "x" * 41, "🦔" * 20, "Ω\u0007"]

@@ -40,7 +40,8 @@ _FORMATS: dict[str, dict[str, Any]] = {
     "note": {"italic": True, "font_color": "#57606B"},
     "paragraph": {"italic": True, "font_color": "#57606B", "text_wrap": True},
     "time_s": {"num_format": "0.000000"},
-    "ratio": {"num_format": "0.0%"},
+    # A single failure is not rounded away: 99.97 % would read 100.0%.
+    "ratio": {"num_format": "[<0.0005]0.0####%;[<0.9995]0.0%;0.0####%"},
     "rate_rps": {"num_format": "#,##0.0"},
     "size_bytes": {"num_format": "#,##0"},
     "count": {"num_format": "#,##0"},

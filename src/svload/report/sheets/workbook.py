@@ -50,13 +50,13 @@ def write_workbook(gathered: Gathered, path: Path) -> None:
         fill_own(sheet, own_table, own["note"])
     left_out = fill_data(book, gathered)
     contents = [
-        (summary.name, "A row a case: verdicts, the main group's numbers with their interval, doubts; a chart of the medians."),
+        (summary.name, "One row per case: verdicts, the main group's numbers with their interval, doubts; a chart of the medians."),
         *((sheet.name, f"{one.factor} against {one.baseline}: pairs of cases, their ratios, what may be claimed, a chart.") for one, sheet in contrasts),
-        *((sheet.name, "A row a round of sides that took turns: both numbers, their ratio, what other programs used.") for sheet in (rounds,) if sheet),
+        *((sheet.name, "One row per round of sides that took turns: both numbers, their ratio, what other programs used.") for sheet in (rounds,) if sheet),
         (cases.name, "Every number of every case: success, throughput, response times, CPU and memory."),
         *((sheet.name, "Each generator's own results by case, before they are put together.") for sheet in (parts,) if sheet),
         *((sheet.name, f"{one['title']}: a table of the study’s own.") for one, sheet in own_sheets),
-        (trials.name, "A row a trial: its verdicts, its requests (due, ok, completed) and its numbers."),
+        (trials.name, "One row per trial: its verdicts, its requests (due, ok, completed) and its numbers."),
         *((DATA, "Requests of the groups that keep rows, with curl's eleven variables; kept = 1 in the kept window.") for name in book.names if name == DATA),
     ]  # fmt: skip
     _fill_guide(guide, gathered, contents, left_out)
