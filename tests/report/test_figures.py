@@ -19,7 +19,7 @@ from svload.model.results import Estimate
 from svload.report.data.digest import SEGMENTS
 from svload.report.data.gather import PALETTE, gather
 from svload.report.figures import write
-from svload.report.figures.kinds import WIDTHS_PT, Figure, comparisons
+from svload.report.figures.kinds import WIDTHS_PT, Figure, _responses_s, comparisons
 from svload.report.figures.write import found_figures, write_figures
 
 pytestmark = pytest.mark.look
@@ -137,6 +137,14 @@ def test_letters_without_a_font_are_named_below_the_captions(
     assert last.startswith("PDF and PNG have ? for \u05d0: ")
 
 
+def test_boxes_leave_the_warm_up_out(reported: Reporter) -> None:
+    run, findings = reported("plain").run, reported("plain").findings
+    trials = tuple(evolve(one, cut_ns=one.cut_ns + 200_000_000) for one in findings.trials)
+    shorter = evolve(findings, trials=trials)
+    whole, kept = (sum(map(len, _responses_s(gather(run, one)).values())) for one in (findings, shorter))
+    assert 0 < kept < whole
+
+
 @pytest.mark.parametrize("unit", ["block", "bring-up"])
 def test_the_comparisons_say_what_their_intervals_rest_on(reported: Reporter, unit: str) -> None:
     findings = reported("plain").findings
@@ -144,4 +152,6 @@ def test_the_comparisons_say_what_their_intervals_rest_on(reported: Reporter, un
     claim = evolve(findings.claims[0], unit=unit, blocks=6, ratio=ratio)
     (figure,) = comparisons(gather(reported("plain").run, evolve(findings, claims=(claim,))))
     assert f"n = 6 {unit}s." in figure.caption
-    assert f"one {unit} left out at a time" in figure.caption
+    assert f"(t, one {unit} left out at a time). Filled: " in figure.caption, (
+        "nothing widens it (method.md §2)"
+    )

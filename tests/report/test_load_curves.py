@@ -63,6 +63,13 @@ def test_bounds_are_drawn_as_they_are_and_left_out_where_none_is_known(curve: Lo
     assert (unknown.most_rps, unknown.least_s, unknown.scalability) == ((), (), ())
 
 
+def test_a_caption_counts_the_other_curves(reported: Reporter) -> None:
+    found = reported("users")
+    twice = evolve(found.findings, curves=found.findings.curves * 2)
+    captions = {one.name: one.caption for one in found_figures(gather(found.run, twice))}
+    assert " The report has 1 more curve. " in captions["load-throughput"]
+
+
 def test_figures_bear_units_bounds_and_limits(reported: Reporter, tmp_path: Path) -> None:
     found = reported("users")
     names = {figure.name for figure in found_figures(gather(found.run, found.findings))}

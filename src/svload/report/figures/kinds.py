@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from svload.analysis.view import kept_window
 from svload.model.results import CaseResult
 from svload.model.units import Dimension
 from svload.model.visible import visible
@@ -178,10 +179,10 @@ def _responses_s(gathered: Gathered) -> dict[str, NDArray[Any]]:
         names = [group.name for group in data.summary.groups]
         if result.trial not in counted or gathered.group not in names:
             continue
-        samples, (low, high) = data.samples, data.summary.window_ns
+        samples, kept = data.samples, kept_window(data.summary, result.cut_ns)
         due = samples["due_ns"]
         mine = (samples["group"] == names.index(gathered.group)) & (samples["error"] == 0)
-        mine &= (due >= low) & (due < high)
+        mine &= (due >= kept.low_ns) & (due < kept.high_ns)
         found.setdefault(result.case, []).append(responses_ns(samples)[mine] / 1e9)
     return {case: np.concatenate(parts) for case, parts in found.items()}
 
@@ -201,8 +202,8 @@ def comparisons(gathered: Gathered) -> Iterator[Figure]:
     metrics = unique(claim.metric for claim in claims)
     caption = (
         f"Ratios of {' and '.join(metrics)} over matched cases, logarithmic; left of 1 the treatment is "
-        f"smaller. Bars: 95 % interval for all comparisons together (t, one {units} left out at a time), "
-        f"widened by what the numbers may be off. Filled: decided after Holm's correction; hollow: not "
+        f"smaller. Bars: 95 % interval for all comparisons together (t, one {units} left out at a time). "
+        f"Filled: decided after Holm's correction; hollow: not "
         f"decided by this run. n = {counts}. "
         f"{sure_words(gathered)}"
     )
@@ -260,7 +261,8 @@ def load(gathered: Gathered) -> Iterator[Figure]:
     curve = next((one for one in curves if one.group == gathered.group), next(iter(curves), None))
     if curve is None:
         return
-    more = f" {len(curves) - 1} more curves stand in the report." if len(curves) > 1 else ""
+    others = len(curves) - 1
+    more = f" The report has {count_words(others, 'more curve')}." if others else ""
     for side, name in SIDES.items():
         title = f"{name[:1].upper()}{name[1:]} of {title_of(curve)}"
         caption = f"{visible(title)}. {curve_caption(curve)}{more} {sure_words(gathered)}"
@@ -297,7 +299,7 @@ def response(gathered: Gathered) -> Iterator[Figure]:
     caption = (
         f"Median response of {gathered.group} by case{f' ({models})' if models else ''}, from the intended "
         f"start, logarithmic. Lines: "
-        f"geometric mean over trials; bars: its 95 % interval (t over per-run logarithms); dots: single trials, hollow if WEAK"
+        f"geometric mean over trials; bars: its 95 % interval (t over the trials' logarithms); dots: single trials, hollow if WEAK"
         f"{'; crosses: REFUSED trials, which do not count' if any(case.refused for case in cases) else ''}. "
         f"{counted_words(gathered, cases)}. {_missing(gathered, key)}{sure_words(gathered)}"
     )

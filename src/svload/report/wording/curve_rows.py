@@ -154,7 +154,7 @@ def curve_caption(curve: LoadCurve) -> str:
     bound = " Dashed: the asymptotic bounds, which nothing can exceed." if curve.top_rps is not None else ""
     law = " Thin: the Universal Scalability Law." if curve.scalability else ""
     return (
-        f"Completions a second and mean response of {curve.group}, failures at their time-out. Large dots: mean "
+        f"Completions a second and mean response of {curve.group}, failures with the time that they took. Large dots: mean "
         "over trials, bars its 95 % interval "
         f"(t); small dots: single trials (n = {trials} a level).{bound}{law} Upright lines: limits, dashed where "
         "the levels do not bracket them; "
