@@ -54,6 +54,11 @@ def test_a_plan(printed: Callable[..., str], snapshot: SnapshotAssertion, change
     assert printed(**changes) == snapshot
 
 
+def test_one_trial_is_not_one_trials(printed: Callable[..., str]) -> None:
+    found = printed(factors={"rate": [10]}, measure={"duration": "1s", "replicates": 1})
+    assert "\n1 trial, about " in found
+
+
 @pytest.mark.parametrize(
     ("old", "limited", "expected"), [(True, "write", 1), (True, "read", 0), (False, "write", 0)]
 )

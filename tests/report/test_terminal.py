@@ -37,7 +37,7 @@ from svload.report.page.view import render_page
 from svload.report.sheets.workbook import write_workbook
 from svload.report.terminal.casetable import case_table
 from svload.report.terminal.console import MOST_LINES
-from svload.report.terminal.tables import show_findings, show_probe, show_rows
+from svload.report.terminal.tables import show_comparison, show_findings, show_probe, show_rows
 from svload.report.terminal.why import show_why
 from svload.report.wording.certified import instrument_line, instrument_words
 from svload.report.wording.claimed import claimed
@@ -388,6 +388,13 @@ LEVEL = InstrumentLevel(
 HELD = InstrumentCertificate(
     place=Place(host="A processor #1234", kernel="6.1", engine="abcdef"), made_wall=1.76e9, levels=(LEVEL,)
 )
+
+
+def test_two_runs_have_ratios_without_intervals(shown: Shown) -> None:
+    row = {"case": "TC0", "metric": "probe.response.p50", "ratio": 1234.5, "note": "not interleaved"}
+    found = shown(show_comparison, [row, row | {"ratio": None}], Path("compare.html"))
+    assert " 1,230 " in found
+    assert "95 %" not in found
 
 
 def test_the_bias_is_reported_with_its_sign_and_place() -> None:

@@ -62,7 +62,7 @@ def register(app: typer.Typer) -> None:
 def compare(typed: Typed, flags: dict[str, Any]) -> None:
     """Compare two runs case by case, or load two URLs by turns and say which is faster.
 
-    Runs: ratios with intervals, and a page; they were not interleaved, and it says so. URLs (with a scheme): the same load
+    Runs: ratios, and a page; they were not interleaved, and it says so. URLs (with a scheme): the same load
     alternates between them every half second, so both meet the same disturbances; the answer has an interval, and the run is
     saved.
     """

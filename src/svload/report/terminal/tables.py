@@ -330,10 +330,10 @@ def show_plan(planned: Mapping[str, Any]) -> None:
         _say(out, f"{len(names)} cases are not run: {reason} ({list_words(names, 4)})")
     outside = 1 - planned["estimated_load_s"] / planned["estimated_s"]
     out.print(
-        f"{planned['trials']} trials, about {show_duration(planned['estimated_s'])}, {100 * outside:.0f} % of "
+        f"{count_words(planned['trials'], 'trial')}, about {show_duration(planned['estimated_s'])}, {100 * outside:.0f} % of "
         f"it without load "
         f"({planned['estimated_from']}), about {show_size(planned['estimated_bytes'])} on disk, "
-        f"{planned['restarts']} restarts, seed {planned['seed']}"
+        f"{count_words(planned['restarts'], 'restart')}, seed {planned['seed']}"
     )
     if planned["turns"] is not None:
         _say(out, _turns_line(planned["turns"]))
@@ -447,17 +447,10 @@ def show_comparison(rows: Sequence[Mapping[str, Any]], page: Path) -> None:
     out = console()
     if not rows:
         out.print("the two runs have no case in common")
-    table = plain_table(("case", "metric", "ratio", "95 % interval", ""))
+    table = plain_table(("case", "metric", "ratio", ""))
     for row in rows:
-        ratio, low, high = row.get("ratio"), row.get("low"), row.get("high")
-        interval = f"{low:.3g} … {high:.3g}" if low is not None and high is not None else "–"
-        table.add_row(
-            str(row["case"]),
-            str(row["metric"]),
-            f"{ratio:.3g}" if ratio is not None else "–",
-            interval,
-            str(row.get("note", "")),
-        )
+        ratio = "–" if row["ratio"] is None else rounded(row["ratio"], 3)
+        table.add_row(str(row["case"]), str(row["metric"]), ratio, str(row["note"]))
     if rows:
         out.print(table)
     out.print(Text(_short(page)), soft_wrap=True)

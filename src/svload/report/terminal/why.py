@@ -10,7 +10,7 @@ from rich.text import Text
 
 from svload.model.evidence import Evidence
 from svload.model.results import CaseResult, CheckResult, Claim, Findings, TrialResult
-from svload.model.units import show_duration
+from svload.model.units import rounded, show_duration
 from svload.model.visible import visible
 from svload.report.terminal.console import console
 from svload.report.terminal.live import GRADE_STYLE
@@ -188,7 +188,7 @@ def _pairs(out: Console, claim: Claim) -> None:
     for pair in claim.evidence[:_MOST_PAIRS]:
         first = ran_first(claim, pair)
         table.add_row(
-            str(pair.block), Text(visible(pair.baseline)), Text(visible(pair.treatment)), f"{exp(pair.log_ratio):.3g}", Text(visible(first)), pair_strangers(pair)
+            str(pair.block), Text(visible(pair.baseline)), Text(visible(pair.treatment)), rounded(exp(pair.log_ratio), 3), Text(visible(first)), pair_strangers(pair)
         )  # fmt: skip
     out.print(table)
     if len(claim.evidence) > _MOST_PAIRS:
