@@ -185,6 +185,15 @@ def test_a_refused_case_is_hatched_and_an_excluded_one_empty_with_its_reason(rep
     assert "the study asks for fewer cases" in page.words
 
 
+def test_a_case_without_the_main_group_names_the_one_it_shows(
+    reported: Reporter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = gather(reported("plain").run, reported("plain").findings)
+    monkeypatch.setattr(type(found), "group", "elsewhere")
+    titles = set(re.findall("<h4>(.*?): p50 of each trial", render_page(found)[0]))
+    assert titles and titles <= {"background", "probe"}
+
+
 def test_every_check_of_every_trial_is_there_passed_ones_too(reported: Reporter) -> None:
     found = reported("mixed")
     page = Page(found.page)
@@ -225,7 +234,7 @@ def test_the_matrix_says_which_cases_a_metric_does_not_compare(reported: Reporte
     success = {one.key: one for one in shadings(Numbers(reported("mixed").findings))}["probe.success_rate"]
     assert success.choice == "probe: success rate (in 6 of 7 cases)"
     assert (
-        "no number that counts in 1 of 7 cases: those bear no colour, and the colours compare only the others"
+        "no usable value in 1 of 7 cases: these have no colour, and the colours compare only the others"
         in success.note
     )
     assert sum(one.shade < 0 for one in success.cells.values()) == success.lacking == 1

@@ -55,8 +55,7 @@ def tail_chart(
     lines: Sequence[TailLine], marks: Sequence[TailMark], title: str, points: int = 60, *,
     width: float = WIDTH, height: float = HEIGHT, key: Key = (), name: str = "",
 ) -> str:  # fmt: skip
-    """Return the chart as SVG. The area beyond the first percentile without a number is hatched: too few
-    requests."""
+    """Return the chart as SVG. The area beyond the last percentile with a number is grey, if one has none."""
     shown = [(line, *curve_points(line.curve, points)) for line in lines]
     values = [value for _, _, ys in shown for value in ys] + [
         v for mark in marks for v in _numbers(mark.estimate)

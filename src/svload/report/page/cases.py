@@ -161,6 +161,7 @@ def case_section(
     medians_s = {one.trial: one.value for one in replicates if one.value is not None}
     return {
         "case": case,
+        "chief": chief,
         "places": places,
         "data": "" if detail.small else packed({places[name]: table for name, table in tables.items()}),
         "groups": tuple(_group_line(gathered.numbers, case, name, specs.get(name), counted) for name in names),

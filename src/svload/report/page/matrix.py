@@ -134,8 +134,8 @@ class Shading:
         if not self.lacking:
             return ""
         return (
-            f"{self.label} is no number that counts in {self.lacking} of "
-            f"{count_words(len(self.cells), 'case')}: those bear no colour, and the colours compare only the others."
+            f"{self.label} has no usable value in {self.lacking} of {count_words(len(self.cells), 'case')}: "
+            "these have no colour, and the colours compare only the others."
         )
 
 

@@ -15,6 +15,7 @@ from jinja2 import Environment, FileSystemBytecodeCache, FunctionLoader, StrictU
 from jinja2.bccache import Bucket
 from markupsafe import Markup
 
+from svload.model.units import rounded
 from svload.model.visible import visible
 from svload.report.wording.criteria import criterion_words
 from svload.report.wording.spelling import (
@@ -66,6 +67,7 @@ def _environment() -> Environment:
         mark=GRADE_MARK,
         criterion_words=criterion_words,
         show_value=show_value,
+        rounded=rounded,
         show_ratio=show_ratio,
         metric_label=metric_label,
         outcome_words=outcome_words,
