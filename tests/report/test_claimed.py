@@ -351,3 +351,10 @@ def test_a_profile_shows_what_it_really_loads() -> None:
     assert demo["objects in backend"] == "2,000 of 4 KiB"
     assert real["objects in backend"] == "1,500 of 40 KiB (median; 99 % below 400 KiB)"
     assert real["probe"].startswith("closed loop: 10 VUs, think time 50 ms to 150 ms (uniform)")
+
+
+def test_the_numbers_that_the_study_asks_for_keep_their_names(reported: Reporter) -> None:
+    found = doubted(reported("plain").findings, {"TC0.r1": {TAIL: "WEAK"}})
+    cases = tuple(evolve(case, asked=("Shop.cpu.mean",)) for case in found.cases)
+    text = answer(evolve(found, cases=cases)).caveats[0].text
+    assert text == "The numbers that the study asks for (Shop cpu) are reliable; other numbers are rough (~)."

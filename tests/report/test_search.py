@@ -124,7 +124,7 @@ def test_the_summary_and_junit_have_it(reported: Reporter, found: CapacityResult
 
 def test_a_knee_has_its_steps_everywhere(reported: Reporter, shown: Shown) -> None:
     findings = evolve(reported("search").findings, capacity=KNEE)
-    assert search_title(KNEE) == "the users above which more gain less than 10 %"
+    assert search_title(KNEE) == "the number of users above which more of them gain less than 10 %"
     assert [row.gain for row in step_rows(KNEE)] == ["98 %", "2 %"]
     falls = tuple(evolve(step, gain=-0.05) for step in KNEE.steps)
     assert step_rows(evolve(KNEE, steps=falls))[0].gain == "−5 %"

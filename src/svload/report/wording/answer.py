@@ -163,7 +163,9 @@ def _caveats(findings: Findings) -> list[Sentence]:
         asked = f"the numbers that the study asks for ({asked_words(findings)}) are reliable"
         no_times = "No response time and no rate can be used" if no_times_line(findings) else ""
         head = text or (
-            f"{no_times}; {asked}" if no_times else f"{asked.capitalize()}; other numbers are rough (~)"
+            f"{no_times}; {asked}"
+            if no_times
+            else f"{asked[:1].upper()}{asked[1:]}; other numbers are rough (~)"
         )
         lines.append(Sentence(f"{head}.", "doubted", (), tuple(reasons), "~"))
     lines += [Sentence(one.text, "counted", _cases(one.cases), mark="~") for one in other_failures(findings)]

@@ -57,10 +57,10 @@ class StepRow:
 
 
 def search_title(found: CapacityResult) -> str:
-    """Return `the largest users that keep response.p95 ≤ 200 ms`."""
+    """Return `the largest number of users that keeps response.p95 ≤ 200 ms`."""
     if found.gain is not None:
-        return f"the {noun_of(found.over)} above which more gain less than {100 * found.gain:.3g} %"
-    return f"the largest {noun_of(found.over)} that keep {' and '.join(map(criterion_words, found.that))}"
+        return f"the number of {noun_of(found.over)} above which more of them gain less than {100 * found.gain:.3g} %"
+    return f"the largest number of {noun_of(found.over)} that keeps {' and '.join(map(criterion_words, found.that))}"
 
 
 def limit_words(found: CapacityResult) -> str:
@@ -69,14 +69,14 @@ def limit_words(found: CapacityResult) -> str:
     if found.state == "above":
         return f"more than {found.most:,} {noun}"
     if found.state == "below":
-        return f"less than {found.least:,} {noun}"
+        return f"fewer than {found.least:,} {noun}"
     if found.limit is not None:
         return f"about {round(found.limit):,} {noun} ({low:,} to {high:,})"
     if low is not None and high is not None:
         return f"between {low:,} and {high:,} {noun}, by single trials"
     if low is not None:
         return f"{low:,} {noun} or more"
-    return f"less than {high:,} {noun}" if high is not None else "unknown"
+    return f"fewer than {high:,} {noun}" if high is not None else "unknown"
 
 
 def level_rows(findings: Findings) -> list[LevelRow]:
