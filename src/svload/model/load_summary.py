@@ -11,11 +11,11 @@ from svload.model.results import FirstFailure, Grade, ServerState, StageResult, 
 
 
 class Times(Frozen):
-    """A time's mean, percentiles and largest value in ms. Null if too few requests support it, or failures
-    reach it: see `reasons`."""
+    """A time's mean, percentiles and largest value in ms. Null if there was no request, or failures reach it:
+    see `reasons`."""
 
     mean: float | None = None
-    """for response, failures count as the time-out"""
+    """for response, a failure counts with the time that it took"""
     p50: float | None = None
     """median"""
     p90: float | None = None
