@@ -40,8 +40,8 @@ def make() -> str:
         f"Statistics: {', '.join(code(stat) for stat in STATS)}. A metric without a default statistic is one "
         f"number. `goodput` is written with its "
         "limit, `goodput(200 ms)`, in any unit of time; results spell it with the largest unit that needs no "
-        "dot (`0.2 s` is `200 ms`). Where there are "
-        "too few samples the value is null, with the reason.\n",
+        "dot (`0.2 s` is `200 ms`). A percentile with "
+        "too few requests for its interval is marked `weak`, with the reason.\n",
         table(
             ("quantity", "units it may be written in"),
             [
