@@ -11,6 +11,7 @@ import pytest
 
 from svload import api, run
 from svload.api import first_look
+from svload.lab.catalogue import all_kits
 from svload.model.errors import SvloadError, fail
 from svload.study import load_study
 
@@ -51,6 +52,28 @@ def test_a_noted_refusal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status
     )
     assert words.endswith(f"The request is in {path}:{line}.")
     assert load_study(path).name == "my-server"
+
+
+KITS = """\
+name: kits
+lab: {web: {kit: "${server}"}}
+factors: {server: [redis, memcached]}
+traffic: {users: {executor: constant-vus, vus: 2, request: {tcp: "tcp://web", dialogue: [{send: "a"}, {match: "b"}]}}}
+measure: {duration: 1s, replicates: 2}
+"""
+
+
+def test_each_cases_kits_are_checked_and_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "study.yaml").write_text(KITS)
+    kit = all_kits()["memcached"]
+    lacks = fail("tool-missing", kit="memcached", what="memcached", hint="").problems
+    monkeypatch.setattr(kit, "check", classmethod(lambda *_: list(lacks)))
+    assert [line.partition(" needs ")[0] for line in api.doctor(str(tmp_path), None)["problems"]] == [
+        "memcached"
+    ]
+    monkeypatch.setattr(kit, "check", classmethod(lambda *_: []))
+    monkeypatch.setattr(kit, "install", classmethod(lambda *_: ["made memcached"]))
+    assert "made memcached" in api.lab_install(str(tmp_path), None, lambda event: None)
 
 
 @pytest.mark.parametrize("status", [200, 204, 302])

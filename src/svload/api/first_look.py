@@ -164,7 +164,9 @@ def doctor(
     if study_path:
         lock = load_lock(study_path, Choices(profile=profile))
         configs = list(case_configs(lock).values())
-        problems = [str(problem) for problem in lab.check(configs[0].services, host.cache_dir())]
+        labs = {repr(config.services): config.services for config in configs}  # a case may have its own kits
+        lacks = [str(one) for specs in labs.values() for one in lab.check(specs, host.cache_dir())]
+        problems = list(dict.fromkeys(lacks))
         problems += [str(problem) for problem in run.misfits(configs, machine())]
     figures = preflight(measure_again=measure_again)
     certificate = kept_certificates.instrument()

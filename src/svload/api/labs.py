@@ -20,15 +20,15 @@ def _nobody(event: Event) -> None:
 def lab_install(study_path: str, profile: str | None, emit: Emit) -> list[str]:
     """Install what the study's kits need and return one line per action. Without a profile that names real
     servers it is the study's own lab."""
-    from svload import host, lab, run, study
+    from svload import host, lab, run
 
     lock = load_lock(study_path, Choices(profile=profile))
-    config = study.resolve(lock, lock.valid_cases[0])
+    labs = {repr(config.services): config.services for config in case_configs(lock).values()}
     run.put_back(emit)
     emit(Event("phase", {"name": "install", "state": "begin"}))
-    done = lab.install(config.services, host.cache_dir())
+    done = [line for specs in labs.values() for line in lab.install(specs, host.cache_dir())]
     emit(Event("phase", {"name": "install", "state": "end"}))
-    return done
+    return list(dict.fromkeys(done))
 
 
 def lab_up(
