@@ -115,6 +115,21 @@ def test_a_url_is_a_study_of_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("asked", "option"),
+    [
+        ({"request": QuickLoad("http://127.0.0.1:9/", rate_rps=1.0, max_vus=10**8)}, "--max-vus: at most"),
+        ({"request": QuickLoad("http://127.0.0.1:9/", think_time="-5s")}, "--think-time: it must not"),
+        ({"most": 10**7}, "--to: at most"),
+        ({"most": 900_000}, "capacity needs more than this machine can provide"),
+    ],
+)
+def test_a_mistake_of_a_url_names_its_option(tmp_path: Path, asked: dict[str, Any], option: str) -> None:
+    with pytest.raises(SvloadError) as caught:
+        searched_lock(CapacityAsk("http://127.0.0.1:9/", that=CRITERION, **asked), api.Choices(out=tmp_path))
+    assert str(caught.value.problems[0]).startswith(option)
+
+
+@pytest.mark.parametrize(
     ("that", "within_s", "waits_s"),
     [
         (CRITERION, None, 30),

@@ -19,6 +19,7 @@ from svload.api.studies import (
     held_certificates,
     load_lock,
     misfits,
+    must_be_possible,
     must_fit,
 )
 from svload.api.trust import must_be_trusted
@@ -99,6 +100,7 @@ def capacity(ask: CapacityAsk, choices: Choices, emit: Emit) -> RunResult:
         lock = searched_lock(ask, choices)
         must_be_trusted(lock, ask.target)
         run.permitted_targets(case_configs(lock).values(), lock.authorised)
+        must_be_possible(lock, choices)
         must_fit(lock)
         with writing(choices.out):
             begun = run.begin(lock, choices.out, held_certificates(lock), batch=first_batch(lock))
@@ -134,11 +136,11 @@ def searched_lock(ask: CapacityAsk, choices: Choices) -> Lock:
         chosen = replace(chosen, overrides={**chosen.overrides, "measure.duration": duration})
     try:
         lock = load_lock(study, chosen)
+        factor = _open_factor(ask, lock)
+        least, most = _ends(ask, factor)
+        most = _carried(lock, factor[0], least, most, shrinks=bare and ask.most is None)
     except SvloadError as error:
-        raise (as_typed(error, Path(study).parent) if bare else error) from error
-    factor = _open_factor(ask, lock)
-    least, most = _ends(ask, factor)
-    most = _carried(lock, factor[0], least, most, shrinks=bare and ask.most is None)
+        raise (_as_typed(error, study) if bare else error) from error
     (config,) = case_configs(lock).values()
     search = _search(ask, config, factor[0], least, most)
     trial_s = (config.ramp_ns + lock.measure.duration_ns) / 1e9 + _BESIDE_S
@@ -158,6 +160,18 @@ def searched_lock(ask: CapacityAsk, choices: Choices) -> Lock:
     measure = lock.measure.model_copy(update={"replicates": 1})
     return lock.model_copy(
         update={"search": search, "source": source, "measure": measure, "thresholds": (), "comparisons": ()}
+    )
+
+
+def _as_typed(error: SvloadError, study: str) -> SvloadError:
+    """Return the errors of a URL's study in terms of the typed options; its load is searched up to --to."""
+    problems = as_typed(error, Path(study).parent).problems
+    ends = [one.details.get("where") in ("--vus", "--rate") for one in problems]
+    return SvloadError(
+        *(
+            replace(one, details={**one.details, "where": "--to"}) if is_end else one
+            for one, is_end in zip(problems, ends, strict=True)
+        )
     )
 
 

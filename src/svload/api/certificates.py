@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from svload.api.studies import Choices, execute_run, load_lock, must_fit
+from svload.api.studies import Choices, execute_run, load_lock, must_be_possible, must_fit
 from svload.api.trust import must_be_trusted
 from svload.api.typed import writing
 from svload.model.errors import fail
@@ -61,6 +61,7 @@ def aa(study_path: str, choices: Choices, pairs: int, emit: Emit) -> tuple[AaCer
     cases = analysis.one_case_a_load(case_configs(whole))
     lock = run.aa_lock(whole, cases, pairs)
     run.permitted_targets(case_configs(lock).values(), lock.authorised)
+    must_be_possible(lock, choices)
     must_fit(lock)
     restarts = run.compares_restarts(whole)
     with writing(choices.out):

@@ -300,7 +300,7 @@ def run_lock(
         lambda: must_be_trusted(lock, study_path),
         lambda: _refuse_hopeless_gates(lock),
         lambda: run.permitted_targets(case_configs(lock).values(), lock.authorised),
-        lambda: _must_be_possible(lock, choices),
+        lambda: must_be_possible(lock, choices),
         lambda: must_fit(lock, fleet=choices.elsewhere),
     )
     with writing(choices.out):
@@ -339,7 +339,7 @@ def resume(run_name: str | None, choices: Choices, emit: Emit) -> RunResult:
 
     open_runs = unfinished_runs(choices.out) if run_name is None else []
     if run_name is None and not open_runs:
-        raise fail("run-not-found", path=f"{choices.out} that could go on")
+        raise fail("run-not-found", path=choices.out, state="unfinished ")
     found = open_runs[0] if open_runs else find_run(str(run_name), choices.out)
     lock = found.lock()
     hosts = allowed_hosts(found, lock, choices.trusted, choices.authorised, choices.changed_build)
@@ -358,7 +358,7 @@ def resume(run_name: str | None, choices: Choices, emit: Emit) -> RunResult:
                 },
             )
         )
-    _must_be_possible(lock, choices)
+    must_be_possible(lock, choices)
     must_fit(lock, fleet=choices.elsewhere)
     return execute_run(found, emit, choices)
 
@@ -434,7 +434,7 @@ def _free_bytes(folder: Path) -> int:
     return shutil.disk_usage(next(one for one in (folder, *folder.parents) if one.is_dir())).free
 
 
-def _must_be_possible(lock: Lock, choices: Choices) -> None:
+def must_be_possible(lock: Lock, choices: Choices) -> None:
     """Check that the study's requirements can be met where these choices put load and servers. Raises
     SvloadError fleet-cannot, fleet-on."""
     from svload import lab

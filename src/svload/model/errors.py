@@ -74,7 +74,7 @@ CATALOGUE: dict[str, ErrorKind] = {
         # usage
         ErrorKind("usage", _USAGE, "{reason}.", "{hint}"),
         ErrorKind("url-bad", _USAGE, "“{url}” is not a URL that svload can load: {reason}.", "Write http://host:port/path or https://…"),
-        ErrorKind("run-not-found", _USAGE, "There is no run at “{path}”.", "Name a folder under ./runs, a pack, or “latest”."),
+        ErrorKind("run-not-found", _USAGE, "There is no {state}run at “{path}”.", "Name a folder under ./runs, a pack, or “latest”."),
         ErrorKind("run-damaged", _USAGE, "{path} is damaged: {reason}.", "Restore it from a copy; never edit sealed files."),
         ErrorKind("run-linked", _USAGE, "{path} is a symbolic link to {target}, but svload writes only inside the run's own folder.", "Put the folder itself there, or remove the link."),
         ErrorKind("input-unreadable", _USAGE, "{path} can't be read as feeder rows: {reason}.", "A CSV file needs a header line and the same number of values in every row; a Parquet file may have no empty values."),
