@@ -83,6 +83,8 @@ def test_locusts_final_statistics_are_a_table(svload: Say, tmp_path: Path) -> No
         ("import torn.jtl", "torn.jtl:3: torn.jtl cannot be imported: elapsed is not a whole number"),
         ("import torn.jtl --given users=5", "--given applies only to finished tables"),
         ("import --as table torn.jtl --given users", "--given users is not NAME=VALUE"),
+        ("import table.csv --name mine", "--name is about a run, and a finished table is only checked"),
+        ("import --as table table.csv --window all", "--window is about a run"),
         ("import torn.jtl table.csv", "from different load testers"),
         ("import stats.txt", "its first line matches no known format"),
         ("import results.jtl --factor 9", "--factor takes a name"),

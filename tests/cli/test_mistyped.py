@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -21,14 +22,26 @@ traffic:
   users: {executor: constant-vus, vus: 2, request: GET http://api/}
 measure: {duration: 0.3s, replicates: 2}
 """
+ELSEWHERE = """\
+name: o
+lab:
+  api: {kit: truth, role: store, on: there}
+factors: {users: [2, 4]}
+traffic:
+  users: {executor: constant-vus, vus: "${users}", request: GET http://api/}
+measure: {duration: 0.3s, replicates: 2}
+"""
 Say = Callable[[str], tuple[int, str]]
 
 
 @pytest.fixture
 def say(svload: Callable[[str], tuple[int, str, str]], tmp_path: Path) -> Say:
-    """say(line) → exit code and stderr of svload with these words, in a folder with a study `s` and a run `r`."""
+    """say(line) → exit code and stderr of svload with these words, in a folder with the studies `s` and `o` (its
+    server is elsewhere) and a run `r`."""
     (tmp_path / "s").mkdir()
     (tmp_path / "s" / "study.yaml").write_text(STUDY)
+    (tmp_path / "o").mkdir()
+    (tmp_path / "o" / "study.yaml").write_text(ELSEWHERE)
     make_run(tmp_path / "runs", cases=1, replicates=1).path.rename(tmp_path / "r")
 
     def said(line: str) -> tuple[int, str]:
@@ -43,6 +56,18 @@ URL = "http://127.0.0.1:9/"
 # Contradictions between options of a load have their own tables: tests/study/test_quick.py, test_k6.py.
 MISTYPED = {
     f"load {URL} -d ''": "the value is empty",
+    "lab down ''": "the value is empty",
+    "doctor ''": "the value is empty",
+    f"load {URL} --data '\udcff'": "'--data' / '--body': the value is not UTF-8 text",
+    f"load {URL} -d 1s --authorise '\udcff'": "the value is not UTF-8 text",
+    f"load {URL}\udcff": "is not UTF-8 text. Write each byte as %XX",
+    f"compare {URL} {URL}\udcff": "is not UTF-8 text. Write each byte as %XX",
+    "query r 'select \udcff'": "the statement is not UTF-8 text",
+    "aa o": "api can't run on there: no inventory is given",
+    "capacity o --over users --from 1 --to 9 --that 'p95 < 1 s'": "api can't run on there: no inventory is given",
+    "doctor --profile demo": "--profile is about a study",
+    "fleet install -i hosts --profile demo": "--profile is about a study",
+    "resume --out nowhere": "There is no unfinished run at “nowhere”",
     "plan s --only ,": "--only , names no case",
     f"load {URL} -d 1e400s": "--duration 1e400s: “1e400s” is not a usable number",
     f"load {URL} -d 1e9h": "--duration: at most 7,776,000 seconds can be planned",
@@ -105,6 +130,22 @@ def test_it_is_one_line_and_exit_2(say: Say, line: str):
     assert text.startswith("svload: ")
     assert "hunter2" not in text and "/passing/" not in text, "no file of svload's own is named"
     assert {*Path().iterdir(), *Path("runs").glob("*")} == before, "nothing is begun"
+
+
+def test_an_answer_in_json_keeps_every_column_and_its_numbers(
+    svload: Callable[[str], tuple[int, str, str]], tmp_path: Path
+):
+    make_run(tmp_path, cases=1, replicates=1).path.rename(tmp_path / "r")
+    line = "query r 'select 1 a, 2 a, 3 a_1, 0.5 half, 0/0 nothing from trials' --json"
+    row = {"a": 1, "a_1": 2, "a_1_1": 3, "half": 0.5, "nothing": None}
+    assert json.loads(svload(line)[1]) == [row]
+
+
+def test_the_next_commands_of_init_can_be_copied(svload: Callable[[str], tuple[int, str, str]]):
+    _, printed, _ = svload(f"init {URL} 'my study' --authorise shop.example")
+    assert printed.splitlines()[-1] == (
+        "next: svload plan 'my study' && svload run 'my study' --authorise shop.example"
+    )
 
 
 def test_a_bare_address_is_a_server_and_no_command(say: Say):

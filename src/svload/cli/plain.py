@@ -19,10 +19,13 @@ from typer.core import TyperCommand, TyperGroup
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,15}")
 _NUMBER = re.compile(r"[+-]?[0-9]{1,15}(\.[0-9]{1,15})?")
+_UNDECODED = re.compile("[\udc80-\udcff]")
+"""Bytes of an argument that are not UTF-8: a path may hold them, other text can't be written to a file."""
 
 
-MAY_BE_EMPTY = ("data",)
-"""Options whose empty text has a meaning. In all others it is a script's variable that was never set."""
+MAY_BE_EMPTY = ("data", "sql")
+"""Parameters whose empty text has a meaning or a message of its own. In all others it is a script's variable
+that was never set."""
 
 
 class _Plain:
@@ -76,18 +79,25 @@ class _PlainFirst:
         """Return the value as the command takes it. Raises typer's BadParameter."""
         if value is None:
             return () if param.multiple or param.nargs == -1 else None
-        if _is_empty(value) and param.param_type_name == "option" and param.name not in MAY_BE_EMPTY:
-            raise typer.BadParameter(
-                "the value is empty; leave the option out to use its default", ctx, param
-            )
+        is_option, wanted = param.param_type_name == "option", param.type_descriptor.annotation
+        if _is_empty(value) and value != param.default and param.name not in MAY_BE_EMPTY:
+            hint = "; leave the option out to use its default" if is_option else ""
+            raise typer.BadParameter(f"the value is empty{hint}", ctx, param)
+        if is_option and str in (wanted, *get_args(wanted)) and _UNDECODED.search(" ".join(_texts(value))):
+            raise typer.BadParameter("the value is not UTF-8 text", ctx, param)
         try:
-            return plain(value, param.type_descriptor.annotation, param.type_descriptor.parameter_info)
+            return plain(value, wanted, param.type_descriptor.parameter_info)
         except NotPlain:
             return self._typers().coerce(value, param=param, ctx=ctx)
 
 
 def _is_empty(value: Any) -> bool:
-    return value == "" or (isinstance(value, list | tuple) and "" in value)
+    return "" in _texts(value)
+
+
+def _texts(value: Any) -> list[str]:
+    values = value if isinstance(value, list | tuple) else (value,)
+    return [one for one in values if isinstance(one, str)]
 
 
 class NotPlain(Exception):

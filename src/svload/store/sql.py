@@ -68,6 +68,8 @@ def query(run: RunDir, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
     `MOST_ROWS` rows, run-damaged.
     """
     hint = f"The tables are {', '.join(VIEWS)}; “describe trials” lists a table's columns."
+    if any("\ud800" <= sign <= "\udfff" for sign in sql):
+        raise fail("usage", reason="the statement is not UTF-8 text", hint=hint)
     with _views(run) as connection:
         connection.execute("SET python_enable_replacements = false")
         connection.execute("SET enable_external_access = false")

@@ -8,7 +8,7 @@ import typer
 
 from svload.cli.commands.studies import AUTHORISE, JSON, NO_WAIT
 from svload.cli.output import leave, print_json, report_leftover
-from svload.model.errors import ExitCode
+from svload.model.errors import ExitCode, fail
 
 
 def register(app: typer.Typer) -> None:
@@ -67,6 +67,8 @@ def doctor(
     """Show what this machine is, what it can measure, and what a study would lack here."""
     from svload import api
 
+    if profile is not None and study is None:
+        raise fail("usage", reason="--profile is about a study", hint="Name the study as well.")
     if certify:
         from svload.cli.output import live
 

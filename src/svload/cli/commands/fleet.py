@@ -10,6 +10,7 @@ import typer
 from svload.cli.commands.studies import JSON, PROFILE
 from svload.cli.output import leave, live, print_json
 from svload.cli.plain import App
+from svload.model.errors import fail
 from svload.model.units import show_duration, show_size
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ def install(
     """Install svload on every machine and set limits. Repeating it changes nothing."""
     from svload import api
 
+    if profile is not None and study is None:
+        raise fail("usage", reason="--profile is about a study", hint="Add --study.")
     with live() as emit:
         found = api.fleet_install(inventory, emit, wheel, wheelhouse, study, profile)
     _show(found, json, _done)

@@ -77,6 +77,14 @@ def import_(
     from svload import api
 
     if form is Form.TABLE or (form is None and api.are_tables(files)):
+        of_runs = {
+            "--factor": factor != "file",
+            "--name": name != "imported",
+            "--window": window is Window.ALL,
+        }
+        if option := next((option for option, typed in of_runs.items() if typed), ""):
+            reason = f"{option} is about a run, and a finished table is only checked"
+            raise fail("usage", reason=reason, hint="Leave it out.")
         _tables(files, given or [], decimal, json)
         return
     if given or decimal:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 from enum import StrEnum
+from math import isfinite
 from pathlib import Path
 from typing import Any, Literal
 
@@ -212,11 +214,32 @@ def query(
     report_damage(run, _out(out))
     names, rows = api.query(run, sql, _out(out))
     if json:
-        print_json([dict(zip(names, row, strict=True)) for row in rows])
+        keys = _distinct(names)
+        print_json([dict(zip(keys, map(_json_cell, row), strict=True)) for row in rows])
     else:
         from svload.report.terminal.tables import show_rows
 
         show_rows(names, rows)
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Return the columns' names as keys: a repeated name gets a number, as DuckDB numbers those of a
+    subquery."""
+    keys: list[str] = []
+    for name in names:
+        key, number = name, 0
+        while key in keys:
+            number += 1
+            key = f"{name}_{number}"
+        keys.append(key)
+    return keys
+
+
+def _json_cell(value: Any) -> Any:
+    """Return a cell as JSON has it: a decimal is a number, NaN and infinity are null."""
+    if isinstance(value, Decimal):
+        value = float(value)
+    return None if isinstance(value, float) and not isfinite(value) else value
 
 
 def verify(run: str = RUN, out: Path = OUT, json: bool = JSON) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import typer
@@ -109,7 +110,9 @@ def init(
     if json:
         print_json({"study": str(path), "summary": summary})
         return
-    typer.echo(f"{summary}\nwrote {path}\nnext: svload plan {path.parent} && svload run {path.parent}")
+    where = quote(str(path.parent))
+    hosts = "".join(f" --authorise {quote(host)}" for host in authorise or ())
+    typer.echo(f"{summary}\nwrote {path}\nnext: svload plan {where} && svload run {where}{hosts}")
 
 
 def plan(
