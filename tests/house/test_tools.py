@@ -236,7 +236,6 @@ def test_ci_runs_test_whole(tmp_path: Path, fails: str, budget_s: int, code: int
     (tmp_path / ".ci").mkdir()
     shutil.copy(ROOT / ".ci/run", tmp_path / ".ci")
     (tmp_path / "tools").mkdir()
-    (tmp_path / "build/shared-runs/old").mkdir(parents=True)
     programs = tmp_path / "bin"
     programs.mkdir()
     stubs = {
@@ -256,7 +255,6 @@ def test_ci_runs_test_whole(tmp_path: Path, fails: str, budget_s: int, code: int
         name for name in ("test-real", "test-vm") if name not in made
     ]
     assert re.findall(r"FAILED: (\S+)\n", done.stderr) == [fails] * bool(fails)
-    assert not (tmp_path / "build/shared-runs").exists()
 
 
 def sample(folder: Path, *files: str) -> None:
