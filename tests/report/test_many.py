@@ -72,13 +72,11 @@ def test_a_thousand_trials_fit_the_page(thousand: Gathered, rendered: tuple[str,
 
 def test_large_series_move_beside_the_page(reported: Reporter, monkeypatch: pytest.MonkeyPatch) -> None:
     found = reported("plain")
-    gathered = gather(found.run, found.findings)
-    whole, none = view.render_page(gathered)
-    assert none is None
+    assert "series.csv" not in found.files
     monkeypatch.setattr(view, "LARGEST_BYTES", 1000)
-    page, series = view.render_page(gathered)
+    page, series = view.render_page(gather(found.run, found.findings))
     assert series is not None
-    assert len(page) < len(whole)
+    assert len(page) < len(found.page)
     assert "series.csv next to this page" in page
     rows = list(csv.DictReader(StringIO(series)))
     assert {row["trial"] for row in rows} == {trial.trial for trial in found.findings.trials}
