@@ -41,7 +41,7 @@ TABLE = OwnTable(
 
 @pytest.fixture
 def run(reported: Callable[[str], Reported], tmp_path: Path) -> RunDir:
-    return RunDir(Path(shutil.copytree(reported("mixed").run.path, tmp_path / "run")))
+    return RunDir(Path(shutil.copytree(reported("overloaded").run.path, tmp_path / "run")))
 
 
 def test_they_stand_in_report_and_workbook_as_text(run: RunDir) -> None:
