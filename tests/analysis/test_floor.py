@@ -121,39 +121,36 @@ def effect(tmp_path_factory: pytest.TempPathFactory) -> Bench:
     return bench_of(make_run(tmp_path_factory.mktemp("effect"), replicates=8, between_runs_sigma=0.01))
 
 
-def findings(bench: Bench, floor: float | None) -> Findings:
-    held = None
-    if floor is not None:
-        config = bench.configs["TC0"]
-        names = {str(claim.metric) for claim in judge_run(bench.lock, bench.configs, bench.trials()).claims}
-        metrics = {name if name.count(".") == 2 else f"{name}.p50" for name in names}
-        held = certificate(
-            tuple(
-                Floor(load=load_of(config), metric=name, pairs=20, floor=floor, sd=floor / 2)
-                for name in metrics
-            )
-        )
-    return judge_run(bench.lock, bench.configs, bench.trials(), certificates=held)
+@pytest.fixture(scope="module")
+def uncertified(effect: Bench) -> Findings:
+    return judge_run(effect.lock, effect.configs, effect.trials())
 
 
-def test_without_a_certificate_every_claim_is_exploratory(effect: Bench) -> None:
-    found = findings(effect, None)
-    assert found.floor == FLOOR_UNKNOWN
-    claims = [claim for claim in found.claims if claim.outcome == "decided"]
+def certified(bench: Bench, found: Findings, floor: float) -> Findings:
+    """The findings of the bench with this floor for each metric that is claimed."""
+    load, names = load_of(bench.configs["TC0"]), {str(claim.metric) for claim in found.claims}
+    metrics = {name if name.count(".") == 2 else f"{name}.p50" for name in names}
+    floors = (Floor(load=load, metric=name, pairs=20, floor=floor, sd=floor / 2) for name in metrics)
+    return judge_run(bench.lock, bench.configs, bench.trials(), certificates=certificate(tuple(floors)))
+
+
+def test_without_a_certificate_every_claim_is_exploratory(uncertified: Findings) -> None:
+    assert uncertified.floor == FLOOR_UNKNOWN
+    claims = [claim for claim in uncertified.claims if claim.outcome == "decided"]
     assert claims
     assert all(claim.floor is None for claim in claims)
 
 
-def test_an_effect_above_the_floor_is_a_claim(effect: Bench) -> None:
-    found = findings(effect, 0.02)
+def test_an_effect_above_the_floor_is_a_claim(effect: Bench, uncertified: Findings) -> None:
+    found = certified(effect, uncertified, 0.02)
     assert found.floor.startswith("floor known: 20 A/A pairs of TC0")
     claims = [claim for claim in found.claims if claim.outcome == "decided"]
     assert claims
     assert all(claim.floor == pytest.approx(max(0.02, 2.093 * 0.01) / 8**0.5, rel=1e-3) for claim in claims)
 
 
-def test_an_effect_below_the_floor_is_no_claim(effect: Bench) -> None:
-    found = findings(effect, 5.0)
+def test_an_effect_below_the_floor_is_no_claim(effect: Bench, uncertified: Findings) -> None:
+    found = certified(effect, uncertified, 5.0)
     assert [claim for claim in found.claims if claim.outcome == "decided"] == []
     assert any("below what the lab shows against itself" in claim.why_open for claim in found.claims)
 
