@@ -59,10 +59,8 @@ def test_a_short_part_can_be_seen_beside_a_long_one() -> None:
 
 def test_a_service_has_one_colour_in_every_chart(reported: Reporter) -> None:
     found = reported("plain")
-    gathered = gather(found.run, found.findings)
-    colours = gathered.colours
+    page, colours = found.page, gather(found.run, found.findings).colours
     assert len(set(colours.values())) == len(colours) == 5
-    page, _ = render_page(gathered)
     for service in ("backend", "cache"):
         assert set(re.findall(rf'<i class="l c(\d)"></i>{service}<', page)) == {str(colours[service])}
         assert set(re.findall(rf'<i class="k f(\d)"></i>{service}<', page)) == {str(colours[service])}

@@ -336,9 +336,9 @@ def test_a_trials_own_grade_is_shown(reported: Reporter, shown: Shown, tmp_path:
 def test_claims_of_a_run_that_is_judged_again_are_exploratory(reported: Reporter, shown: Shown) -> None:
     found = reported("plain")
     anew = judged_anew(found.findings)
-    for findings, exploratory in ((anew, True), (found.findings, False)):
+    again = render_page(gather(found.run, anew))[0]
+    for findings, page, exploratory in ((anew, again, True), (found.findings, found.page, False)):
         assert {one.certainty == "exploratory" for one in claimed(findings)} == {exploratory}
-        page = render_page(gather(found.run, findings))[0]
         assert ('<span class="tag">exploratory</span>' in page) is exploratory
         assert ("(exploratory) |" in summary_markdown(findings)) is exploratory
         why = shown(show_why, findings.claims[0], findings, width=2000)
