@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from svload.api.load import LoadFiles, aimed, as_typed, in_environment, keep_study
 from svload.api.studies import (
@@ -130,7 +130,7 @@ def searched_lock(ask: CapacityAsk, choices: Choices) -> Lock:
     if not bare and ask.over and ask.least is not None and ask.most is not None:
         ends = {"open": [ask.least, ask.most]}
         # Comparisons name levels.
-        searched = {f"factors.{ask.over}": ends, "compare": [], "measure.until": None}
+        searched: dict[str, Any] = {f"factors.{ask.over}": ends, "compare": [], "measure.until": None}
         chosen = replace(choices, overrides={**choices.overrides, **searched})
     if not bare and (duration := ask.of_url.duration):
         chosen = replace(chosen, overrides={**chosen.overrides, "measure.duration": duration})

@@ -318,14 +318,14 @@ def _responses_over_time(
     at_s: Floats = (limits[:-1] + limits[1:]) / 2
 
     def bin_of(interval: NDArray[Any]) -> NDArray[np.int64]:
-        return np.searchsorted(edges, interval.astype(np.int64), side="right") - 1
+        return np.asarray(np.searchsorted(edges, interval.astype(np.int64), side="right") - 1)
 
     during = intervals["interval"] < end
-    due: Floats = np.bincount(
+    due = np.bincount(
         bin_of(intervals["interval"][during]),
         weights=intervals["due"][during].astype(np.float64),
         minlength=bins,
-    )
+    ).astype(np.float64)
     mine = _metric(histograms, "response") & (histograms["interval"] < end)
     at = bin_of(histograms["interval"][mine])
     bucket = histograms["bucket"][mine].astype(np.int64)
