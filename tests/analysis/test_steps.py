@@ -77,6 +77,7 @@ def trial(rows: bool) -> Any:
         intervals={name: np.array(column, dtype=np.int64) for name, column in intervals.items()},
         histograms={name: np.array(column, dtype=np.int64) for name, column in histograms.items()},
         lab=SimpleNamespace(faults=()),
+        thinned=False,
     )
 
 
