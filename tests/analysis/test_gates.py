@@ -15,11 +15,13 @@ from tests.evolve import evolve
 from tests.results import findings_of
 
 from svload import api
+from svload.analysis.claims.decide import so_far
 from svload.analysis.claims.evidence import Shown
 from svload.analysis.claims.gates import limit_of
 from svload.analysis.claims.pairs import Made
 from svload.analysis.claims.statistic import effect_of
 from svload.analysis.claims.turned import Turned
+from svload.analysis.contrasts import most_blocks
 from svload.analysis.quantiles import ranked_values
 from svload.model.errors import ExitCode
 from svload.model.pairs import Strangers
@@ -349,9 +351,9 @@ def test_an_interaction_lacks_a_quadruple_that_is_late_at_the_first_level(closed
         assert "2 of 6 pairs have no ratio (TC3.r1: > time-out" in found.why_open
 
 
-def in_rounds(failing: int) -> Turned:
+def in_rounds(failing: int, slower: float = 1.0) -> Turned:
     """Ten rounds of 100 requests around 10 ms; in the first `failing` of them 60 of these fail."""
-    took = np.linspace(9e6, 11e6, 100)
+    took = np.linspace(9e6, 11e6, 100) * slower
     turns = tuple(ranked_values(took[: 40 if round_ < failing else 100], 100) for round_ in range(10))
     flags = np.zeros(10, dtype=bool)
     return Turned(turns, None, flags, flags, 0.0, {}, (None,) * 10)
@@ -408,3 +410,17 @@ def test_a_gate_ends_early_only_at_strict_levels(centre: float, p: float, decide
     assert limit is not None
     readable = Strangers(readable=True)
     assert limit.decided_by(Shown((effect,), effect, readable)) == decided
+
+
+@pytest.mark.parametrize(("number", "decided"), [(5, False), (6, True)])
+def test_a_gate_in_turns_ends_from_six_blocks_on(closed: Bench, number: int, decided: bool) -> None:
+    trials, name = blocks([1.2] * number, (("TC0", "TC3"),)), "probe.response.p50"
+    made = {
+        one.trial: Made(None, 60.0 * one.block, {name: in_rounds(0, 1.2 if one.case == "TC3" else 1.0)})
+        for one in trials
+    }
+    comparison = evolve(PROTOCOL, when={"server": "backend"}, fail_if="worse by more than 5 %")
+    lock = lock_with(closed.lock, 6, comparison, order="turns")
+    (found,) = so_far(lock, closed.configs, trials, made).values()
+    assert found.decided == decided
+    assert most_blocks(lock) == 24

@@ -82,8 +82,8 @@ fn a_token_is_renewed_before_it_ends() {
     ran.assert_all_ok();
     let renewals = step(&ran, "renew")["ok"].as_u64().unwrap();
     assert!(
-        (3..=8).contains(&renewals),
-        "every 30 of 200 ms: {renewals}"
+        (3..=40).contains(&renewals),
+        "every 30 of at least 200 ms, and at most before each request: {renewals}"
     );
     assert_eq!(step(&ran, "fetch")["ok"], 40);
     for name in ["fetch", "renew"] {
