@@ -33,7 +33,7 @@ from svload.analysis.sentences import findings_of, floor_told, late_bodies
 from svload.analysis.series import CaseCut, Cut, case_cut, own_cut, settled_ns, stops_of
 from svload.analysis.server import GROWING, GROWS, overloaded_groups, saturated_levels, server_state
 from svload.analysis.stages import stages_of
-from svload.analysis.view import kept_window, look, readable_window
+from svload.analysis.view import kept_window, look
 from svload.model.certificates import Certificates
 from svload.model.events import Event
 from svload.model.facts import newest_programs
@@ -76,7 +76,7 @@ def judge_trial(
     outages = outages_of(trial, config)
     whole, trial = trial, healthy(trial, outages)
     cut = cut or case_cut([trial_cut(trial, config)], _settling_ns(trial))[0]
-    window = readable_window(trial, kept_window(trial.summary, cut.cut_ns))
+    window = kept_window(trial.summary, cut.cut_ns)
     groups = look(trial, config, window)
     owners = _owners(config, lock)
     asked = asked_of(lock, config, owners)

@@ -64,22 +64,6 @@ def kept_window(summary: TrialSummary, cut_ns: int = 0) -> Window:
     return Window(first, max(floor(high / summary.interval_ns), first), summary.interval_ns)
 
 
-_OVER_TIME = tuple(HISTOGRAM_METRICS.index(name) for name in ("response", "failed_response"))
-
-
-def readable_window(trial: TrialData, window: Window) -> Window:
-    """Return the part of `window` whose histograms can be read: all of it, except in a thin copy, which merged
-    those of neighbouring intervals. Requests due in a part of a merged interval would count as failed."""
-    if not trial.thinned:
-        return window
-    begins = np.unique(trial.histograms["interval"][np.isin(trial.histograms["metric"], _OVER_TIME)])
-    begins = begins.astype(np.int64)
-    later = begins[begins >= window.first]
-    if not len(later) or window.first in begins:
-        return window
-    return replace(window, first=min(int(later[0]), window.last))
-
-
 @dataclass(frozen=True)
 class GroupView:
     """One traffic group in a window. `rows` are its requests due in the window in order of due time, or None
@@ -175,7 +159,6 @@ class GroupView:
 def look(trial: TrialData, config: CaseConfig, window: Window) -> tuple[GroupView, ...]:
     """Return a view of each group of the trial in `window`; a group missing from the case's configuration is
     left out. Sides that take turns were ramped up before the first turn."""
-    window = readable_window(trial, window)
     in_turns = trial.summary.turns is not None
     specs = {group.name: group.without_ramp if in_turns else group for group in config.groups}
     return tuple(

@@ -198,7 +198,8 @@ def _of_histograms(view: GroupView, shown: list[str], mean: bool) -> Iterator[Fi
     every = stamped.sum() >= STAMPED_ALL * response.sum()
     # It excludes read lag, too, where there is a timestamp.
     without = view.histogram("response_without_lag")
-    yield from _percentiles(view, shown, ranked_counts(response, view.due), ranked_counts(without, view.due))
+    all_due = int(response.sum()) + max(view.due - view.ok, 0)
+    yield from _percentiles(view, shown, ranked_counts(response, all_due), ranked_counts(without, all_due))
     mean_ns, deviation_ns = moments(lag)
     if mean:
         of_all = moments(response)[0]

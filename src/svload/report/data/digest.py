@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svload.analysis.quantiles import bucket_middles
-from svload.analysis.view import kept_window, readable_window
+from svload.analysis.view import kept_window
 from svload.model.columns import HISTOGRAM_METRICS
 from svload.model.facts import TrialLab
 from svload.model.request_errors import ERRORS
@@ -94,7 +94,7 @@ def digest_trial(data: TrialData, cut_ns: int) -> TrialDigest:
     """Return the trial with its case's warm-up cut. Raises SvloadError (run-damaged) if a table cannot be
     read."""
     summary = data.summary
-    kept = readable_window(data, kept_window(summary, cut_ns))
+    kept = kept_window(summary, cut_ns)
     end_ns = max(summary.window_ns[1], 1)
     groups = {}
     for index, group in enumerate(summary.groups):
@@ -102,11 +102,12 @@ def digest_trial(data: TrialData, cut_ns: int) -> TrialDigest:
         histograms = _of_group(data.histograms, index)
         inside = (histograms["interval"] >= kept.first) & (histograms["interval"] < kept.last)
         due_inside = (intervals["interval"] >= kept.first) & (intervals["interval"] < kept.last)
-        due = int(intervals["due"][due_inside].sum())
+        late = intervals["due"][due_inside].astype(np.int64) - intervals["ok"][due_inside]
+        failed = int(np.maximum(late, 0).sum())
         groups[group.name] = GroupDigest(
             summary=group,
-            response=_curve(histograms, inside, "response", due),
-            service=_curve(histograms, inside, "service", None),
+            response=_curve(histograms, inside, "response", failed),
+            service=_curve(histograms, inside, "service", 0),
             anatomy_s=_anatomy(data, index, histograms, inside, (kept.low_ns, kept.high_ns)),
             series=_group_series(intervals, histograms, summary.interval_ns, end_ns, data.thinned),
             slow=_slow(data, index),
@@ -139,14 +140,14 @@ def _metric(histograms: Mapping[str, NDArray[Any]], name: str) -> NDArray[np.boo
 
 
 def _curve(
-    histograms: Mapping[str, NDArray[Any]], inside: NDArray[np.bool_], metric: str, total: int | None
+    histograms: Mapping[str, NDArray[Any]], inside: NDArray[np.bool_], metric: str, failed: int
 ) -> Curve:
     mine = inside & _metric(histograms, metric)
     counts = np.bincount(histograms["bucket"][mine].astype(np.int64), weights=histograms["count"][mine])
     filled = np.flatnonzero(counts)
     at_or_below = np.cumsum(counts[filled]).astype(np.int64)
     finite = int(at_or_below[-1]) if len(filled) else 0
-    return Curve(bucket_middles(filled) / 1e9, at_or_below, max(total or 0, finite))
+    return Curve(bucket_middles(filled) / 1e9, at_or_below, finite + failed)
 
 
 def merged_curve(curves: list[Curve]) -> Curve:
