@@ -54,7 +54,8 @@ def of_histograms(response: Any, lag: Any, read_lag: Any) -> Any:
         return np.bincount([bucket(int(value)) for value in values[name]], minlength=1 << 13)
 
     spec = SimpleNamespace(scenarios=())
-    return SimpleNamespace(name="probe", rows=None, histogram=histogram, due=len(response), spec=spec)
+    due = len(response)
+    return SimpleNamespace(name="probe", rows=None, histogram=histogram, due=due, ok=due, spec=spec)
 
 
 KEPT = pytest.mark.parametrize("kept", [of_rows, of_histograms])
