@@ -289,17 +289,21 @@ def _group_series(
         weights = sum((intervals[name][during].astype(np.float64) for name in names), np.zeros(len(at)))
         return np.asarray(np.bincount(at, weights=weights, minlength=bins)[:bins], dtype=np.float64)
 
-    begins = np.arange(bins) * per_bin
-    if thinned and _metric(histograms, "response").any():
-        merged = np.unique(histograms["interval"][_metric(histograms, "response")]).astype(np.int64)
-        begins = np.unique([0, *merged[merged < whole]])
+    def responses(begins: NDArray[np.int64]) -> dict[str, Series]:
+        return _responses_over_time(histograms, intervals, begins, bins * per_bin, interval_ns, end_ns)
+
+    by_response = responses(np.arange(bins) * per_bin)
+    if thinned:
+        merged = histograms["interval"][_metric(histograms, "response")].astype(np.int64)
+        of_merged = responses(np.unique([0, *merged[merged < whole]]))
+        by_response |= {name: of_merged[name] for name in _LEAST_FOR}
     due, done = total("due"), total("completed_ok", "completed_failed")
     return {
         "due": Series(at_s, due / seconds),
         "throughput": Series(at_s, done / seconds),
         "failures": Series(at_s, total("completed_failed") / seconds),
         "under way": Series(at_s, np.cumsum(due - total("dropped") - done)),
-        **_responses_over_time(histograms, intervals, begins, bins * per_bin, interval_ns, end_ns),
+        **by_response,
     }
 
 
