@@ -25,6 +25,12 @@ fn running_out_of_descriptors_is_named_and_kept_closes_are_given_up_first() {
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) }, 0);
     let ran = run(&share);
     assert!(ran.errors()["emfile"] > 0, "{}", ran.group());
+    assert_eq!(
+        ran.count("ok") + ran.count("failed"),
+        ran.count("begun"),
+        "{}",
+        ran.group()
+    );
     // A server that says "close" and waits for ours: connections that linger for its FIN must not use up the limit.
     share["groups"][0]["connection"] = "new".into();
     share["groups"][0]["executor"] = json!({"kind": "constant-vus", "vus": 3, "limit": 200});
