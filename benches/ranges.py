@@ -4,8 +4,8 @@
 Queues in virtual time, each run twice over the same arrivals and service times: with a planted disturbance
 and without. So the truth is known exactly, whatever the machine does in the meantime. Servers burn CPU,
 sleep (four concurrently, 0.3 ms of CPU per answer) or hold a lock for half of their work; loops are open,
-closed with pauses, or full (users without pauses, who leave the server no idle time); strangers come in spells and have 1 to 50 % of the time, or the machine stops, or the hypervisor takes
-ticks. A trial's tables hold what the load and the monitors would have read (strangers and CPU every 0.2 s,
+closed with pauses, or full (users without pauses, who leave the server no idle time); strangers come in
+spells and have 1 to 50 % of the time, or the machine stops, or the hypervisor takes ticks. A trial's tables hold what the load and the monitors would have read (strangers and CPU every 0.2 s,
 waits every 2 s, each gap), and the ranges are the product's.
 
 `--fit` prints the multiples of the index that cover 97 % of the planted trials of the kinds in `FITTED` where no

@@ -175,10 +175,8 @@ class Ranges:
         return {max(cost, key=lambda check: cost[check]): harms} if harms else {}
 
     def _of_group(self, whole: GroupView) -> Iterator[Harm]:
-        asked = sum(one.due for one in self.groups)
-        closed = all(one.closed for one in self.groups)
         for group in (whole, *steps_of(self._trial, whole)):
-            of = _OfGroup(whole, group, self.lost, self.window, asked, closed)
+            of = _OfGroup(whole, group, self.lost, self.window, self.groups)
             for number, estimate in self._metrics.items():
                 if estimate.value and number.startswith(f"{group.name}."):
                     bound = of.bound(number, estimate.value)
@@ -187,8 +185,7 @@ class Ranges:
 
 
 class _OfGroup:
-    """A group, or a step of it, and what its servers lost; `asked` requests were due of all groups together,
-    which are all `closed` loops or not."""
+    """A group, or a step of it, and what its servers lost, which all `groups` load together."""
 
     def __init__(
         self,
@@ -196,11 +193,11 @@ class _OfGroup:
         group: GroupView,
         lost: Lost | None,
         window: Window,
-        asked: int,
-        closed: bool,
+        groups: Sequence[GroupView],
     ) -> None:
-        self._whole, self._group, self._lost, self._asked = whole, group, lost, asked
-        self._measures, self._window, self._closed = GroupMeasures(group), window, closed
+        self._whole, self._group, self._lost = whole, group, lost
+        self._asked, self._closed = sum(one.due for one in groups), all(one.closed for one in groups)
+        self._measures, self._window = GroupMeasures(group), window
         self._seconds = max(window.seconds, 1e-9)
 
     def bound(self, number: str, value: float) -> tuple[float, float] | None:

@@ -157,15 +157,14 @@ def doctor(
     from svload.host.machine.conditions import machine
     from svload.host.machine.preflight import preflight
     from svload.host.process.warm import warm_state
-    from svload.run.configs import case_configs
+    from svload.run.configs import case_configs, case_labs
 
     run.put_back(emit)
     problems: list[str] = []
     if study_path:
         lock = load_lock(study_path, Choices(profile=profile))
         configs = list(case_configs(lock).values())
-        labs = {repr(config.services): config.services for config in configs}  # a case may have its own kits
-        lacks = [str(one) for specs in labs.values() for one in lab.check(specs, host.cache_dir())]
+        lacks = [str(one) for specs in case_labs(lock) for one in lab.check(specs, host.cache_dir())]
         problems = list(dict.fromkeys(lacks))
         problems += [str(problem) for problem in run.misfits(configs, machine())]
     figures = preflight(measure_again=measure_again)

@@ -10,7 +10,7 @@ from svload.api.trust import must_be_trusted
 from svload.api.typed import seconds, writing
 from svload.model.errors import fail
 from svload.model.events import Event
-from svload.run.configs import case_configs
+from svload.run.configs import case_configs, case_labs
 
 
 def _nobody(event: Event) -> None:
@@ -23,10 +23,9 @@ def lab_install(study_path: str, profile: str | None, emit: Emit) -> list[str]:
     from svload import host, lab, run
 
     lock = load_lock(study_path, Choices(profile=profile))
-    labs = {repr(config.services): config.services for config in case_configs(lock).values()}
     run.put_back(emit)
     emit(Event("phase", {"name": "install", "state": "begin"}))
-    done = [line for specs in labs.values() for line in lab.install(specs, host.cache_dir())]
+    done = [line for specs in case_labs(lock) for line in lab.install(specs, host.cache_dir())]
     emit(Event("phase", {"name": "install", "state": "end"}))
     return list(dict.fromkeys(done))
 

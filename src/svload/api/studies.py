@@ -13,7 +13,7 @@ from svload.api.runs import RUNS, FinalVerdicts, analyse, judge_trial, report, v
 from svload.api.trust import allowed_hosts, may_administer, must_be_trusted
 from svload.api.typed import writing
 from svload.model.environment import free_memory_bytes
-from svload.model.errors import ExitCode, Problem, SvloadError, fail
+from svload.model.errors import ExitCode, Problem, SvloadError, carry_out, fail
 from svload.model.events import Event
 from svload.run.configs import case_configs
 
@@ -296,7 +296,7 @@ def run_lock(
     """Run a study that is already read, as `run_study` does."""
     from svload import run
 
-    _refuse_together(
+    carry_out(  # all refusals at once
         lambda: must_be_trusted(lock, study_path),
         lambda: _refuse_hopeless_gates(lock),
         lambda: run.permitted_targets(case_configs(lock).values(), lock.authorised),
@@ -306,18 +306,6 @@ def run_lock(
     with writing(choices.out):
         begun = run.begin(lock, choices.out, held_certificates(lock))
     return execute_run(begun, emit, choices, abort_if, early)
-
-
-def _refuse_together(*refusals: Callable[[], object]) -> None:
-    """Call all of them and raise all their refusals together. Raises SvloadError."""
-    problems: list[Problem] = []
-    for refusal in refusals:
-        try:
-            refusal()
-        except SvloadError as error:
-            problems += error.problems
-    if problems:
-        raise SvloadError(*problems)
 
 
 def demo(choices: Choices, emit: Emit) -> RunResult:

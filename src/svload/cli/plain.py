@@ -17,10 +17,10 @@ from typing import Any, get_args, get_origin
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from svload.model.visible import is_decoded
+
 _WHOLE = re.compile(r"[+-]?[0-9]{1,15}")
 _NUMBER = re.compile(r"[+-]?[0-9]{1,15}(\.[0-9]{1,15})?")
-_UNDECODED = re.compile("[\udc80-\udcff]")
-"""Bytes of an argument that are not UTF-8: a path may hold them, other text can't be written to a file."""
 
 
 MAY_BE_EMPTY = ("data", "sql")
@@ -83,7 +83,7 @@ class _PlainFirst:
         if _is_empty(value) and value != param.default and param.name not in MAY_BE_EMPTY:
             hint = "; leave the option out to use its default" if is_option else ""
             raise typer.BadParameter(f"the value is empty{hint}", ctx, param)
-        if is_option and str in (wanted, *get_args(wanted)) and _UNDECODED.search(" ".join(_texts(value))):
+        if is_option and str in (wanted, *get_args(wanted)) and not all(map(is_decoded, _texts(value))):
             raise typer.BadParameter("the value is not UTF-8 text", ctx, param)
         try:
             return plain(value, wanted, param.type_descriptor.parameter_info)

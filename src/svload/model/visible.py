@@ -11,6 +11,15 @@ _UNSEEN = re.compile(
 )
 
 
+_UNDECODED = re.compile("[\ud800-\udfff]")
+
+
+def is_decoded(text: str) -> bool:
+    """Return whether `text` holds no byte that was not UTF-8: a path may hold some, other text can't be
+    written to a file."""
+    return not _UNDECODED.search(text)
+
+
 def visible(text: str) -> str:
     """Return `text` with invisible characters that reorder or break what follows (bidi overrides, controls)
     as `[U+202E]`."""

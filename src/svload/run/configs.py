@@ -8,7 +8,7 @@ from svload import study
 
 if TYPE_CHECKING:
     from svload.model.plan import Point
-    from svload.model.study import Case, CaseConfig, Lock
+    from svload.model.study import Case, CaseConfig, Lock, ServiceSpec
 
 _latest: tuple[Any, dict[str, CaseConfig]] = (None, {})
 """What they were made from, and the configurations made last: a command asks for them a dozen times."""
@@ -21,6 +21,11 @@ def case_configs(lock: Lock) -> dict[str, CaseConfig]:
     if _latest[0] != made_from:
         _latest = made_from, {case.name: _config(lock, case, None) for case in lock.valid_cases}
     return dict(_latest[1])
+
+
+def case_labs(lock: Lock) -> list[tuple[ServiceSpec, ...]]:
+    """Return the services of each different lab: a case may have kits of its own."""
+    return list({repr(config.services): config.services for config in case_configs(lock).values()}.values())
 
 
 def case_config(lock: Lock, case: Case, at: Point | None = None) -> CaseConfig:

@@ -20,7 +20,7 @@ from svload.model.errors import SvloadError, fail
 from svload.model.outputs import output
 from svload.model.request_errors import ERRORS
 from svload.model.results import Belief, Findings, TrialResult, TrialSummary
-from svload.model.visible import FORMULA, plain_cell
+from svload.model.visible import FORMULA, is_decoded, plain_cell
 from svload.store.interrupts import interruptibly
 from svload.store.layout import RunDir
 from svload.store.load_time import TIMED_SQL, WITHOUT_TURNS_SQL, Turns
@@ -68,7 +68,7 @@ def query(run: RunDir, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
     `MOST_ROWS` rows, run-damaged.
     """
     hint = f"The tables are {', '.join(VIEWS)}; “describe trials” lists a table's columns."
-    if any("\ud800" <= sign <= "\udfff" for sign in sql):
+    if not is_decoded(sql):
         raise fail("usage", reason="the statement is not UTF-8 text", hint=hint)
     with _views(run) as connection:
         connection.execute("SET python_enable_replacements = false")

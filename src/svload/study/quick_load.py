@@ -17,6 +17,7 @@ from svload.model.errors import SvloadError, fail
 from svload.model.options import flagged
 from svload.model.units import parse_quantity, show_duration
 from svload.model.unix_url import split_unix_url
+from svload.model.visible import is_decoded
 from svload.study.k6 import study_criterion
 
 DEFAULT_VUS = 64
@@ -168,7 +169,7 @@ class QuickLoad:
             (self.streams > 1 and not self.http2, f"--streams {self.streams} are of HTTP/2 connections", "Add --http2."),
             (self.streams > 1 and not self.keep_alive, f"--streams {self.streams} share a connection, and --no-keepalive keeps none", "Leave one of them out."),
             (any(sign.isspace() for sign in self.url), f"the URL “{self.url}” holds a space", "Write it as %20."),
-            (any("\ud800" <= sign <= "\udfff" for sign in self.url), "the URL is not UTF-8 text", "Write each byte as %XX."),
+            (not is_decoded(self.url), "the URL is not UTF-8 text", "Write each byte as %XX."),
             (self.verb not in METHODS, f"--method takes {known}, not “{self.method}”", ""),
             (self.data is not None and self.has_data_file, "--data and --data-file are two bodies", "Leave one of them out."),
             (self._has_body and self.verb not in WITH_BODY, f"a body does not go with {self.verb}", f"Use --method {', '.join(WITH_BODY)}."),
