@@ -91,18 +91,19 @@ def test_a_worker_that_left_its_session_never_answers_for_the_next_build(
 
 def test_what_a_child_started_is_found_by_its_mark_and_no_other_childs() -> None:
     code = "import os, time\nif os.fork(): os._exit(0)\nos.setsid(); print(os.getpid(), flush=True); time.sleep(600)"
+    mark = f"a-lab-{os.getpid()}"  # the machine's own processes are searched, those of other tests too
     begun = [
         subprocess.Popen(
             [sys.executable, "-c", code],
-            env={**os.environ, MARK: "a-lab", CHILD: child},
+            env={**os.environ, MARK: mark, CHILD: child},
             stdout=subprocess.PIPE,
         )
         for child in ("api.server", "api.other")
     ]
     pids = [int(one.stdout.readline()) for one in begun if one.stdout is not None]
     try:
-        assert [found.pid for found in strays("a-lab", "api.server")] == pids[:1]
-        assert strays("another", "api.server") == []
+        assert [found.pid for found in strays(mark, "api.server")] == pids[:1]
+        assert strays(f"{mark}-b", "api.server") == []
     finally:
         for pid, one in zip(pids, begun, strict=True):
             os.kill(pid, 9)

@@ -3,6 +3,8 @@
 mod common;
 
 use std::io::{BufReader, Write};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use common::{ok, read_head, run, share, Server, MS};
 use serde_json::json;
@@ -17,8 +19,9 @@ fn running_out_of_descriptors_is_named_and_kept_closes_are_given_up_first() {
     let mut share = share(server.address);
     share["groups"][0]["executor"]["vus"] = 60.into();
     // The server lives in this process: each connection costs two descriptors.
+    let before = descriptors();
     let limit = libc::rlimit {
-        rlim_cur: descriptors() + 40,
+        rlim_cur: before + 40,
         rlim_max: 20_000,
     };
     // SAFETY: passes a live rlimit; only the soft limit of this process changes.
@@ -31,6 +34,12 @@ fn running_out_of_descriptors_is_named_and_kept_closes_are_given_up_first() {
         "{}",
         ran.group()
     );
+    // The server's threads close their ends when they get to run.
+    let ends = Instant::now() + Duration::from_secs(120);
+    while descriptors() > before {
+        assert!(Instant::now() < ends, "{} descriptors", descriptors());
+        thread::sleep(Duration::from_millis(10));
+    }
     // A server that says "close" and waits for ours: connections that linger for its FIN must not use up the limit.
     share["groups"][0]["connection"] = "new".into();
     share["groups"][0]["executor"] = json!({"kind": "constant-vus", "vus": 3, "limit": 200});
