@@ -54,8 +54,7 @@ class Hostile:
 
 
 def added(name: str, more: str, says: str, line: int = 5, **files: bytes) -> Hostile:
-    named = {file.replace("_", "."): data for file, data in files.items()}
-    return Hostile(name, "", "", says, line, more, named)
+    return Hostile(name, "", "", says, line, more, {file.replace("_", "."): files[file] for file in files})
 
 
 def group(name: str, new: str, says: str) -> Hostile:
@@ -66,17 +65,22 @@ def asking(name: str, request: str, says: str) -> Hostile:
     return Hostile(name, ASKS, f"request: {request}", says, 3)
 
 
-def lab(name: str, services: str, says: str, more: str = "", **files: bytes) -> Hostile:
-    named = {file.replace("_", "."): data for file, data in files.items()}
-    return Hostile(name, AT, services, says, 2, more, named)
+def lab(name: str, services: str, says: str, more: str = "") -> Hostile:
+    return Hostile(name, AT, services, says, 2, more)
 
 
-def levels(count: int, prefix: str = "l") -> str:
-    return "[" + ",".join(f"{prefix}{number}" for number in range(count)) + "]"
+def tuned(name: str, directive: str, says: str) -> Hostile:
+    return lab(name, f"{{w: {{kit: nginx, tuning: {{{directive}}}}}}}", says)
 
 
+def levels(count: int) -> str:
+    return "[" + ",".join(f"l{number}" for number in range(count)) + "]"
+
+
+TUNED = "kit: nginx\n    tuning:\n"
 CSV = "feeders: {f: {csv: c.csv}}\n"
 NAMES = "factors: {a: [1, 2]}\ncase_names: c.csv\n"
+BY_TWICE = "profiles: {p: {compare: [{factor: a, baseline: x, metric: g.response.p50, by: [b, b]}]}}\n"
 
 INTERNAL = [
     group("hexadecimal digits", f"constant-vus, vus: 0x{'1' * 5000}", "is not a usable number"),
@@ -88,60 +92,30 @@ INTERNAL = [
     Hostile("until alone", "replicates: 1}", "replicates: 1, until: ± 5 %}", "the study compares nothing", 4),
     added("NUL in a CSV's name", 'feeders: {f: {csv: "a\\0b.csv"}}\n', "a file inside the study's folder"),
     added("NUL in the table of cases' name", 'case_names: "a\\0b"\n', "a file inside the study's folder"),
-    asking(
-        "NUL in a body's name", '{post: http://w/, body: {file: "a\\0b"}}', "a file inside the study's folder"
-    ),
+    asking("NUL in a body's name", '{post: http://w/, body: {file: "a\\0b"}}', "inside the study's folder"),
     added("case names that are no UTF-8", NAMES, "line 2 is not UTF-8 text", 6, c_csv=b"case,a\n\xff,1\n"),
     added("a long case name", NAMES, "field larger than", 6, c_csv=b'case,a\nA,"' + b"x" * 140_000 + b'"\n'),
     added("a long CSV field", CSV, "line 2: field larger", c_csv=b"a\n" + b"x" * 140_000 + b"\n"),
     added("a long CSV heading", CSV, "line 1: field larger", c_csv=b"a" * 140_000 + b"\nx\n"),
     added("half a surrogate pair", 'question: "\\ud800"\n', "half a surrogate pair"),
     added("half a surrogate pair as a key", '"\\ud800": 1\n', "a key must be a word"),
-    lab("a directive's value with ;", '{w: {kit: nginx, tuning: {sendfile: "on; x"}}}', "not a valid value"),
-    lab(
-        "a directive's odd name",
-        '{w: {kit: nginx, tuning: {"Send File": "on"}}}',
-        "not a valid directive name",
-    ),
-    lab(
-        "a directive with a second one behind it",
-        '{w: {kit: nginx, tuning: {"sendfile on; include /x": "on"}}}',
-        "not a valid directive name",
-    ),
+    tuned("a directive's value with ;", 'sendfile: "on; x"', "not a valid value"),
+    tuned("a directive's odd name", '"Send File": "on"', "not a valid directive name"),
+    tuned("a directive with a second one", '"sendfile on; include /x": "on"', "not a valid directive name"),
     Hostile(
-        "a directive that nginx does not know",
-        AT,
-        "\n  w:\n    kit: nginx\n    tuning:\n      sendfle: on",
-        "Did you mean “sendfile”?",
-        6,
+        "an unknown directive", AT, f"\n  w:\n    {TUNED}      sendfle: on", "Did you mean “sendfile”?", 6
     ),
-    lab(
-        "a directive of another block",
-        "{w: {kit: nginx, tuning: {proxy_pass: on}}}",
-        "nginx knows no directive proxy_pass in its http block",
-    ),
-    lab(
-        "a directive that svload writes",
-        "{w: {kit: nginx, tuning: {default_type: text/plain}}}",
-        "svload writes default_type itself",
-    ),
+    tuned("a directive of another block", "proxy_pass: on", "no directive proxy_pass in its http block"),
+    tuned("a directive that svload writes", "default_type: a/b", "svload writes default_type itself"),
     lab("DEL in an address", '{w: {at: "http://127.0.0.1\\x7f:1"}}', "not a valid host name"),
-    added(
-        "factors to compare by in a profile",
-        "factors: {a: [x, y], b: [x, y]}\nprofiles: {p: {compare: [{factor: a, baseline: x, metric: g.response.p50, by: [b, b]}]}}\n",
-        "by",
-        6,
-    ),
+    added("factors to compare by in a profile", f"factors: {{a: [x, y], b: [x, y]}}\n{BY_TWICE}", "by", 6),
     added("a number as abort_if", "abort_if: 0.5\n", "abort_if"),
     lab("a number as needs", "{w: {kit: truth, role: store, needs: 7}}", "needs"),
     Hostile("a weight that stands for nothing", ASKS, "mix: {a: 1, f: '${a}'}", "a", 3),
     added("a level that a terminal obeys", 'factors: {a: ["\\e[2J", b]}\n', "expected a level's name"),
 ]
-GROWING = (
-    "factors: {a: [{x: {"
-    + ", ".join(f'f{n}: "{f"${{a.f{n + 1}}}" * 10}"' for n in range(7))
-    + ", f7: zzzz}}]}\n"
-)
+FIELDS = ", ".join(f'f{n}: "{f"${{a.f{n + 1}}}" * 10}"' for n in range(7))
+GROWING = f"factors: {{a: [{{x: {{{FIELDS}, f7: zzzz}}}}]}}\n"
 LARGE = [
     group("users", "constant-vus, vus: 2000000000", "at most 1,000,000 virtual users"),
     group("users by stages", "ramping-vus, stages: [{duration: 1s, target: 2000000000}]", "at most 1,000,000"),
@@ -265,10 +239,8 @@ BASE = YAML(typ="safe").load(SMALL)
 
 
 def paths(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    children = (
-        value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    )
-    return [path, *(inner for key, child in children for inner in paths(child, (*path, key)))]
+    pairs = value.items() if isinstance(value, dict) else enumerate(value if isinstance(value, list) else ())
+    return [path, *(inner for key, child in pairs for inner in paths(child, (*path, key)))]
 
 
 odd = st.sampled_from(
@@ -300,11 +272,7 @@ def struck(study: Any, draw: Any) -> None:
         inner[path[-1]].append(copy.deepcopy(draw(odd)))
 
 
-@settings(
-    max_examples=60,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+@settings(max_examples=60, deadline=None, suppress_health_check=[*HealthCheck])
 @given(st.data(), st.integers(1, 3))
 def test_a_struck_study(folder: Path, data: st.DataObject, strokes: int) -> None:
     study = copy.deepcopy(BASE)
