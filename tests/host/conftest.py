@@ -69,15 +69,9 @@ def order(tmp_path: Path) -> Callable[..., Spawn]:
     """A Spawn with a log of its own: order("name", role, *argv, **more); without argv, a speaking child."""
 
     def make(child: str, role: str = "server", *argv: str, **more: object) -> Spawn:
-        argv = argv or (sys.executable, "-c", SPEAKER)
-        fields = {
-            "child": child,
-            "role": role,
-            "argv": argv,
-            "log": str(tmp_path / "log" / f"{child}.log"),
-            **more,
-        }
-        return Spawn.read(fields)
+        words = argv or (sys.executable, "-c", SPEAKER)
+        log = str(tmp_path / "log" / f"{child}.log")
+        return Spawn.read({"child": child, "role": role, "argv": words, "log": log, **more})
 
     return make
 

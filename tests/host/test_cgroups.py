@@ -37,9 +37,8 @@ def offer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Offer:
 def test_version_1_stays_below_our_own_group(offer: Offer) -> None:
     machine = offer("/user/me", "cpu", "cpuacct", "memory")
     paths = cgroups.plan("lab", "cache", BOTH)
-    assert paths == {
-        name: f"{machine}/{name}/user/me/svload/lab/cache" for name in ("cpu", "cpuacct", "memory")
-    }
+    controllers = ("cpu", "cpuacct", "memory")
+    assert paths == {name: f"{machine}/{name}/user/me/svload/lab/cache" for name in controllers}
     assert not Path(paths["cpu"]).exists()
     cgroups.create(paths, BOTH)
     assert Path(paths["cpu"], "cpu.cfs_quota_us").read_text() == "150000"
@@ -231,9 +230,8 @@ def test_disks_are_limited_by_io_of_version_2(offer: Offer) -> None:
     Path(paths["unified"], "io.max").write_text("254:0 rbps=20000000 wbps=10000000 riops=max wiops=max\n")
     assert cgroups.read_back(paths) == HELD
     assert disk_rates.moved_bytes(paths, "read") is None
-    Path(paths["unified"], "io.stat").write_text(
-        "254:0 rbytes=4096 wbytes=512 rios=1 wios=1 dbytes=0 dios=0\n8:0 rbytes=4096 wbytes=512\n"
-    )
+    stat = "254:0 rbytes=4096 wbytes=512 rios=1 wios=1 dbytes=0 dios=0\n8:0 rbytes=4096 wbytes=512\n"
+    Path(paths["unified"], "io.stat").write_text(stat)
     assert [disk_rates.moved_bytes(paths, way) for way in disk_rates.WAYS] == [4096, 512]
 
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +17,10 @@ import pytest
 from tests.bounds import HANG_S
 from tests.servers import completed, wait_until
 
-from svload.host import list_labs
+from svload.host import finish_leftovers, list_labs
 from svload.host.machine import linux
 
 pytestmark = pytest.mark.truth
-CONTROLLER = ("-m", "tests.host.controller")
 ROOT = Path(__file__).resolve().parents[2]
 SETTING = "/proc/sys/net/ipv4/tcp_fin_timeout"
 FINISH = (
@@ -39,7 +38,6 @@ class Stage:
     said: dict[str, Any]
     network: int
     setting_before: str
-    children: list[list[int]] = field(default_factory=list)
 
     def alive(self) -> list[int]:
         return [pid for pid, ticks in self.said["children"] if linux.is_alive(pid, ticks)]
@@ -79,7 +77,8 @@ def stage(tmp_path: Path, isolate: bool) -> Iterator[Callable[..., Stage]]:
     def begin() -> Stage:
         before = Path(SETTING).read_text().strip()
         folder = tmp_path / "labs" / "lab"
-        argv = [sys.executable, *CONTROLLER, str(folder), "isolated" if isolate else "plain"]
+        how = "isolated" if isolate else "plain"
+        argv = [sys.executable, "-m", "tests.host.controller", str(folder), how]
         process = subprocess.Popen(argv, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         line = process.stdout.readline()
         assert line, "the controller did not come up"
@@ -94,19 +93,18 @@ def stage(tmp_path: Path, isolate: bool) -> Iterator[Callable[..., Stage]]:
 
     yield begin
     for stage in stages:
-        for pid, ticks in [*stage.said["children"]]:
-            if linux.is_alive(pid, ticks):
-                os.kill(pid, signal.SIGKILL)
+        for pid in stage.alive():
+            os.kill(pid, signal.SIGKILL)
         stage.controller.kill()
         stage.controller.wait(HANG_S)
         stage.finish_leftovers()
         os.close(stage.network)
 
 
-@pytest.mark.parametrize("victims", [("agent",), ("keeper",)])
-def test_agent_or_keeper_killed(stage: Callable[..., Stage], victims: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("victim", ["agent", "keeper"])
+def test_agent_or_keeper_killed(stage: Callable[..., Stage], victim: str) -> None:
     lab = stage()
-    lab.kill(*victims)
+    lab.kill(victim)
     wait_until(lab.everything_is_gone, HANG_S)
     assert lab.setting() == lab.setting_before
 
@@ -143,8 +141,6 @@ def test_killed_agent_and_keeper_are_cleaned_up_after(stage: Callable[..., Stage
 
 @pytest.mark.timing
 def test_looking_for_leftovers_is_quick_when_there_are_none(tmp_path: Path) -> None:
-    from svload.host import finish_leftovers
-
     took_s = []
     for _ in range(100):
         begun = time.monotonic()
@@ -164,7 +160,6 @@ def test_an_unowned_agent_ends_with_its_starter(end: signal.Signals | None, tmp_
     )
     argv = [sys.executable, "-c", code, str(folder)]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as starter:
-        assert starter.stdin is not None
         assert starter.stdout.readline() == "up\n"
         with (folder / "agent.log").open() as log:
             if end is None:

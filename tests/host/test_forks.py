@@ -209,20 +209,15 @@ except KeyboardInterrupt:
 """
 
 
-@pytest.mark.parametrize(
-    ("number", "to_all"), [(signal.SIGKILL, False), (signal.SIGINT, True), (signal.SIGTERM, False)]
-)
-def test_workers_end_with_their_parent_and_say_nothing(number: signal.Signals, to_all: bool) -> None:
-    parent = subprocess.Popen(
-        [sys.executable, "-c", SCRIPT], stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
-    )
-    assert parent.stdout is not None
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+def test_workers_end_with_their_parent_and_say_nothing(number: signal.Signals) -> None:
+    """A terminal sends its signal to all of them."""
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    parent = subprocess.Popen([sys.executable, "-c", SCRIPT], start_new_session=True, **streams)
     try:
         workers = [int(parent.stdout.readline()) for _ in range(2)]
-        if to_all:
-            os.killpg(parent.pid, number)
-        else:
-            os.kill(parent.pid, number)
+        send = os.killpg if number == signal.SIGINT else os.kill
+        send(parent.pid, number)
         out, err = parent.communicate(timeout=HANG_S)  # at its end: the workers hold these streams no more
     finally:
         parent.kill()

@@ -26,6 +26,7 @@ from svload.model.messages import DropLink, HoldSysctls, LinkLimits, MakeLink, S
 
 pytestmark = pytest.mark.truth
 RATE = 1_250_000
+SLOW = KitOptions.model_validate({"link": {"latency": "20 ms", "rate": "100 Mbit/s"}})
 
 
 @pytest.fixture
@@ -138,23 +139,16 @@ def test_a_lab_without_a_network_of_its_own_refuses(agent: Agent) -> None:
 
 def test_a_latency_is_in_effect_and_reported(linked: Agent, tmp_path: Path) -> None:
     links = ServiceLinks(linked, tmp_path / "links", None)
-    options = KitOptions.model_validate({"link": {"latency": "20 ms", "rate": "100 Mbit/s"}})
-    address = links.make("web", options)
-    assert address is not None
+    address = links.make("web", SLOW)
     [fact] = links.facts("web")
-    assert {one.name: one.found for one in fact.settings} == {
-        "link_rate_bytes_per_s": "12500000",
-        "link_latency_s": "0.02",
-    }
+    held = {"link_rate_bytes_per_s": "12500000", "link_latency_s": "0.02"}
+    assert {one.name: one.found for one in fact.settings} == held
     with linux.in_network(fact.network):
         listener = socket.create_server((address, 7))
     with linked.joined():
         client = socket.create_connection((address, 7), timeout=HANG_S)
-    assert fact.delay_line is not None
     found = read_line_state(fact.delay_line)
-    assert found.packets >= 2
-    assert found.dropped == 0
-    assert found.late_ns > 0
+    assert found.packets >= 2 and found.dropped == 0 and found.late_ns > 0
     client.close()
     changed = links.change("web", {"link_latency_s": 0.1, "link_rate_bytes_per_s": 1_250_000.0})
     assert changed == {"link_latency_s": 0.1, "link_rate_bytes_per_s": 1_250_000}
@@ -229,9 +223,7 @@ def test_without_root_or_tools_it_says_what_is_missing(monkeypatch: pytest.Monke
 @pytest.mark.timing
 def test_a_round_trip_takes_the_latency_that_it_has_now(linked: Agent, tmp_path: Path) -> None:
     links = ServiceLinks(linked, tmp_path / "links", None)
-    address = links.make(
-        "web", KitOptions.model_validate({"link": {"latency": "20 ms", "rate": "100 Mbit/s"}})
-    )
+    address = links.make("web", SLOW)
     [fact] = links.facts("web")
     with linux.in_network(fact.network):
         listener = socket.create_server((address, 7))
