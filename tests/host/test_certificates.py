@@ -7,34 +7,18 @@ from pathlib import Path
 import pytest
 
 from svload.host.machine import kept_certificates
-from svload.model.certificates import (
-    AaCertificate,
-    Certificates,
-    InstrumentCertificate,
-    InstrumentLevel,
-    Place,
-)
+from svload.model import certificates
+from svload.model.certificates import AaCertificate, Certificates, InstrumentLevel, Place
 
 PLACE = Place(host="a", kernel="b", engine="c")
-AA = AaCertificate(
-    place=PLACE,
-    settings="s",
-    made_wall=1.76e9,
-    study="x",
-    cases=("TC0",),
-    pairs=20,
-    restarts=False,
-    floors=(),
+OF_STUDY = {"study": "x", "cases": ("TC0",), "pairs": 20, "restarts": False, "floors": ()}
+AA = AaCertificate(place=PLACE, settings="s", made_wall=1.76e9, **OF_STUDY)
+TRUTH, SEEN = (
+    {"truth_p50_ns": 1_001_000, "truth_p99_ns": 1_020_000},
+    {"seen_p50_ns": 1_031_000, "seen_p99_ns": 1_090_000},
 )
-LEVEL = InstrumentLevel(
-    service_ns=10**6,
-    n=600,
-    truth_p50_ns=1_001_000,
-    truth_p99_ns=1_020_000,
-    seen_p50_ns=1_031_000,
-    seen_p99_ns=1_090_000,
-)
-INSTRUMENT = InstrumentCertificate(place=PLACE, made_wall=1.76e9, levels=(LEVEL,))
+LEVEL = InstrumentLevel(service_ns=10**6, n=600, **TRUTH, **SEEN)
+INSTRUMENT = certificates.InstrumentCertificate(place=PLACE, made_wall=1.76e9, levels=(LEVEL,))
 
 
 def test_bias_is_seen_less_done() -> None:

@@ -9,6 +9,8 @@ import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -28,12 +30,10 @@ def went(sent_ns: int, there_ns: int, held_ns: int, back_ns: int, offset_ns: int
     return Exchange(sent_ns, received, received + held_ns, sent_ns + there_ns + held_ns + back_ns)
 
 
-delays = some.integers(1, 50_000_000)
+delays, offsets = some.integers(1, 50_000_000), some.integers(-(10**15), 10**15)
 
 
-@given(
-    some.lists(some.tuples(delays, delays, delays), min_size=1, max_size=30), some.integers(-(10**15), 10**15)
-)
+@given(some.lists(some.tuples(delays, delays, delays), min_size=1, max_size=30), offsets)
 def test_the_bound_holds_whatever_the_delays(ways: list[tuple[int, int, int]], offset_ns: int) -> None:
     at, made = 10**12, []
     for there, held, back in ways:
@@ -50,9 +50,8 @@ def test_the_bound_holds_under_drift(ways: list[tuple[int, int]], drift: float) 
     at, made = 0, []
     for there, back in ways:
         arrives = at + there
-        made.append(
-            Exchange(at, arrives + round(arrives * drift), arrives + round(arrives * drift), arrives + back)
-        )
+        theirs = arrives + round(arrives * drift)
+        made.append(Exchange(at, theirs, theirs, arrives + back))
         at = made[-1].back_ns + 1_000_000
     found = estimate(made)
     assert abs(found.offset_ns - found.at_ns * drift) <= found.bound_ns + 2
@@ -87,17 +86,20 @@ def test_moments_are_turned_both_ways() -> None:
     assert offset.here(offset.there(7_000)) == 7_000
 
 
+def started(port: int, seconds: int, wrap: tuple[str, ...] = ()) -> dict[str, Any]:
+    """What the answerer says: its port, or its problem, with which it ends."""
+    program, word = Path(answerer.__file__).read_text(encoding="utf-8"), {"SVLOAD_WORD": WORD}
+    words = [*wrap, sys.executable, "-", str(port), str(seconds)]
+    done = completed(words, input=program, env={**os.environ, **word})
+    said: dict[str, Any] = json.loads(done.stdout)
+    assert done.returncode == ("problem" in said), done.stderr
+    return said
+
+
 @contextmanager
 def answering(seconds: int = 20, wrap: tuple[str, ...] = ()) -> Iterator[int]:
     """The answerer as `fleet check` starts it: from standard input; the port it says."""
-    program = open(answerer.__file__, encoding="utf-8").read()  # noqa: SIM115
-    done = completed(
-        [*wrap, sys.executable, "-", "0", str(seconds)],
-        input=program,
-        env={**os.environ, "SVLOAD_WORD": WORD},
-        check=True,
-    )
-    port = int(json.loads(done.stdout)["port"])
+    port = int(started(0, seconds, wrap)["port"])
     try:
         yield port
     finally:
@@ -141,12 +143,7 @@ def test_it_ends_by_itself() -> None:
 
 def test_a_taken_port_is_reported() -> None:
     with answering() as port:
-        program = open(answerer.__file__, encoding="utf-8").read()  # noqa: SIM115
-        done = completed(
-            [sys.executable, "-", str(port), "5"], input=program, env={**os.environ, "SVLOAD_WORD": WORD}
-        )
-    assert done.returncode == 1
-    assert json.loads(done.stdout)["problem"] == "fleet-port-taken"
+        assert started(port, 5)["problem"] == "fleet-port-taken"
 
 
 def test_another_monotonic_offset_is_found(needs: object) -> None:

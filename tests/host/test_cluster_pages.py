@@ -11,13 +11,8 @@ from typing import Any
 import pytest
 from tests.bounds import HANG_S
 
-from svload.host.machines.cluster_security import (
-    SETTINGS,
-    make_pems,
-    no_folder_left,
-    security_of,
-    without_pages,
-)
+from svload.host.machines import cluster_security
+from svload.host.machines.cluster_security import make_pems, no_folder_left, security_of, without_pages
 
 distributed = pytest.importorskip("distributed")
 
@@ -25,12 +20,9 @@ distributed = pytest.importorskip("distributed")
 def listeners() -> int:
     """TCP sockets on which this process listens."""
     own = {os.readlink(one) for one in Path("/proc/self/fd").iterdir() if one.exists() or one.is_symlink()}
-    lines = [
-        line.split()
-        for table in ("tcp", "tcp6")
-        for line in Path(f"/proc/self/net/{table}").read_text().splitlines()[1:]
-    ]
-    return sum(words[3] == "0A" and f"socket:[{words[9]}]" in own for words in lines)
+    tables = (Path(f"/proc/self/net/{table}").read_text() for table in ("tcp", "tcp6"))
+    rows = [line.split() for table in tables for line in table.splitlines()[1:]]
+    return sum(words[3] == "0A" and f"socket:[{words[9]}]" in own for words in rows)
 
 
 @pytest.mark.parametrize(("closed", "expected"), [(True, 2), (False, 4)])
@@ -53,5 +45,5 @@ def test_scheduler_and_worker_listen_for_each_other_alone(closed: bool, expected
                 return listeners() - before
 
     # In a thread of its own: a browser of another test may keep a loop running in this one.
-    with dask.config.set(SETTINGS), ThreadPoolExecutor(1) as thread:
+    with dask.config.set(cluster_security.SETTINGS), ThreadPoolExecutor(1) as thread:
         assert thread.submit(asyncio.run, asyncio.wait_for(count(), HANG_S)).result(HANG_S) == expected

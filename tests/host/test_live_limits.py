@@ -44,9 +44,8 @@ def log(tmp_path: Path) -> Iterator[Journal]:
 
 
 def open_entries(folder: Path) -> list[dict[str, Any]]:
-    return [
-        one for one in journal.read_entries(folder / "lab") if one["kind"] == "limits" and not one["done"]
-    ]
+    entries = journal.read_entries(folder / "lab")
+    return [one for one in entries if one["kind"] == "limits" and not one["done"]]
 
 
 def test_journal_keeps_the_first_values_until_restored(folders: Path, log: Journal) -> None:
@@ -108,9 +107,8 @@ def test_a_disk_rate_is_given_later_and_taken_off(folders: Path, log: Journal, d
     groups = Groups("mark", log)
     order = MakeGroup(name="web", limits=GroupLimits(cpus=1.0), open_to=(READ,), folders=("/srv",))
     paths = groups.make(order)["paths"]
-    found = groups.set_limits(
-        SetLimits(name="web", limits=GroupLimits(disk_read_bytes_per_s=5_000_000, cpus=0.5))
-    )
+    slower = GroupLimits(disk_read_bytes_per_s=5_000_000, cpus=0.5)
+    found = groups.set_limits(SetLimits(name="web", limits=slower))
     assert found["found"] == {"cpus": 0.5, READ: 5_000_000}
     assert [entry["before"] for entry in open_entries(folders)] == [{"cpus": 1.0, READ: None}]
     groups.set_limits(SetLimits(name="web", limits=GroupLimits(cpus=1.0), lifted=(READ,)))
@@ -119,7 +117,7 @@ def test_a_disk_rate_is_given_later_and_taken_off(folders: Path, log: Journal, d
 
 def test_version_1_members_live_in_the_machines_folder(folders: Path, log: Journal, disk: str) -> None:
     """There a group's rate holds no group below it."""
-    groups = Groups("mark", log)
+    groups, rate = Groups("mark", log), GroupLimits(disk_read_bytes_per_s=1)
     limits = GroupLimits(disk_read_bytes_per_s=20_000_000, memory_bytes=1 << 30)
     machine = groups.make(MakeGroup(name="vm", limits=limits, folders=("/srv",)))["paths"]
     member = groups.make(MakeGroup(name="web", limits=GroupLimits(cpus=0.5), within="vm"))["paths"]
@@ -129,14 +127,12 @@ def test_version_1_members_live_in_the_machines_folder(folders: Path, log: Journ
     assert machine["blkio"] in groups.folders("web.part")
     assert "blkio" not in part
     with pytest.raises(SvloadError, match="holds no rate of disks within another"):
-        groups.make(
-            MakeGroup(name="db", limits=GroupLimits(disk_read_bytes_per_s=1), within="vm", folders=("/srv",))
-        )
+        groups.make(MakeGroup(name="db", limits=rate, within="vm", folders=("/srv",)))
 
 
 def test_members_with_a_disk_rate_end_as_one(folders: Path, log: Journal, disk: str) -> None:
-    groups = Groups("mark", log)
-    groups.make(MakeGroup(name="vm", limits=GroupLimits(disk_read_bytes_per_s=20_000_000), folders=("/srv",)))
+    groups, rate = Groups("mark", log), GroupLimits(disk_read_bytes_per_s=20_000_000)
+    groups.make(MakeGroup(name="vm", limits=rate, folders=("/srv",)))
     assert set(groups.make(MakeGroup(name="web", limits=GroupLimits(), within="vm"))["paths"]) == {"pids"}
 
 

@@ -86,12 +86,10 @@ def test_who_is_stopped_while_waiting_waits_no_longer(tmp_path: Path) -> None:
 
 def test_a_waiting_process_is_shown_its_place_and_until_when(tmp_path: Path) -> None:
     path, found = tmp_path / "lock", []
-    second = None
     with machine_lock("first", 0.0, path=path, lasts_s=420):
         assert re.search(r"since \d\d:\d\d, until about \d\d:\d\d", path.read_text())
-        second = subprocess.Popen(
-            [sys.executable, "-c", HOLDER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        )
+        words = [sys.executable, "-c", HOLDER, str(path)]
+        second = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         wait_until(lambda: f" {second.pid} " in Path("/proc/locks").read_text())
         with pytest.raises(SvloadError), machine_lock("third", 1.5, found.append, path=path):
             pytest.fail("two hold it")

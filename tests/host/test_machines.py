@@ -61,10 +61,9 @@ def test_a_file_comes_back_as_it_was_put(machine: LocalMachine, tmp_path: Path, 
 
 
 def test_a_part_that_follows_nothing_is_refused(agent: Agent, tmp_path: Path) -> None:
+    part = {"path": str(tmp_path / "x"), "offset": 7, "data": "", "more": False}
     with pytest.raises(SvloadError, match="could not be written"):
-        agent.ask(
-            "PUT", 5, path=str(tmp_path / "x"), offset=7, data="", more=False, mode=0o644, temporary=False
-        )
+        agent.ask("PUT", 5, **part, mode=0o644, temporary=False)
     assert list(tmp_path.glob("*x*")) == []
     with pytest.raises(SvloadError, match="could not be written"):
         agent.put("/proc/nothing/x", b"1")
@@ -80,9 +79,7 @@ def test_a_part_that_follows_nothing_is_refused(agent: Agent, tmp_path: Path) ->
         ("echo Welcome", None),
     ],
 )
-def test_a_workers_answer_comes_after_a_shells_greeting_or_in_time_or_never(
-    prints: str, expected: dict[str, Any] | None
-) -> None:
+def test_a_workers_answer_comes_after_a_greeting_or_in_time_or_never(prints: str, expected: Any) -> None:
     with subprocess.Popen(("sh", "-c", prints), stdout=subprocess.PIPE) as process:
         try:
             within_s = 30.0 if expected else 0.5
