@@ -31,14 +31,11 @@ def lock_of(
     def name(kind: str, number: int) -> str:
         return f"{kind}{abs(last - number)}"
 
-    factors = tuple(
-        Factor(
-            name=name("f", n),
-            levels=tuple(Level(name=name("l", k), value=k) for k in range(size)),
-            change=change,
-        )
-        for n, (size, change) in enumerate(zip(sizes, changes, strict=True))
-    )
+    def factor(n: int, size: int) -> Factor:
+        levels = tuple(Level(name=name("l", k), value=k) for k in range(size))
+        return Factor(name=name("f", n), levels=levels, change=changes[n])
+
+    factors = tuple(factor(n, size) for n, size in enumerate(sizes))
     cases = tuple(
         Case(
             name=name("c", n),
@@ -71,9 +68,7 @@ def test_each_block_holds_every_case(design: tuple[list[int], list[str]], replic
         assert Counter(trial.case for trial in trials) == Counter(valid)
         assert {(trial.block, trial.replicate) for trial in trials} == {(number, number)}
     assert len({trial.seed for trial in batch.trials}) == len(batch.trials)
-    assert [trial.trial for trial in batch.trials] == [
-        f"{trial.case}.r{trial.replicate}" for trial in batch.trials
-    ]
+    assert all(trial.trial == f"{trial.case}.r{trial.replicate}" for trial in batch.trials)
 
 
 @settings(max_examples=60, deadline=None)
@@ -81,9 +76,7 @@ def test_each_block_holds_every_case(design: tuple[list[int], list[str]], replic
 def test_restarts_make_whole_plots(design: tuple[list[int], list[str]], replicates: int, seed: int) -> None:
     lock = lock_of(*design, replicates, seed)
     hard = [factor.name for factor in lock.factors if factor.change in ("restart", "rebuild")]
-    plots = [
-        list(trials) for _, trials in groupby(first_batch(lock).trials, key=lambda trial: trial.whole_plot)
-    ]
+    plots = [list(trials) for _, trials in groupby(first_batch(lock).trials, key=lambda one: one.whole_plot)]
     if not hard:
         assert len(plots) == 1
         assert not any(trial.restart for trial in plots[0])
@@ -127,11 +120,9 @@ def test_names_leave_the_order(design: tuple[list[int], list[str]], seed: int) -
     """Sorted the other way round too; tests/journeys/test_rename.py runs a whole study renamed."""
     ours, theirs = (lock_of(*design, 3, seed, last=last) for last in (0, 1000))
     names = {one.name: other.name for one, other in zip(ours.cases, theirs.cases, strict=True)}
-    renamed = [
-        evolve(one, case=names[one.case], trial=f"{names[one.case]}.r{one.replicate}")
-        for one in first_batch(ours).trials
-    ]
-    assert list(first_batch(theirs).trials) == renamed
+    for one, renamed in zip(first_batch(ours).trials, first_batch(theirs).trials, strict=True):
+        name = names[one.case]
+        assert renamed == evolve(one, case=name, trial=f"{name}.r{one.replicate}")
 
 
 @given(st.integers(0, 2**60), st.integers(0, 1000))
