@@ -113,10 +113,8 @@ def fault(key: str, one: Any, other: Any, refused: str = "", **more: Any) -> Pla
 def limit(path: tuple[str, ...], one: Any, other: Any, refused: str = "") -> Place:
     """A limit that a planned fault sets, of a service with a link."""
     written: dict[str, Any] = {path[0]: {}} if len(path) > 1 else {}
-    over = {
-        "lab": {"own": {"link": {"rate": "1 GB/s", "latency": "1 ms"}}},
-        "faults": [{"at": "1s", "limit": {"own": written}}],
-    }
+    lab = {"own": {"link": {"rate": "1 GB/s", "latency": "1 ms"}}}
+    over = {"lab": lab, "faults": [{"at": "1s", "limit": {"own": written}}]}
     return Place(("faults", 0, "limit", "own", *path), one, other, refused, over)
 
 

@@ -69,12 +69,9 @@ def what_runs(lock: Lock, config: CaseConfig) -> str:
     assert not wrong
     known = _somewhere(evolve(config, groups=config.all_groups))
     secrets = dict.fromkeys(config.secrets, "x")
-    variables = {
-        take.name: "x" for part in config.set_up if part.once == "trial" for take in part.request.take
-    }
-    vus = {
-        take.name: ["x"] * 500 for part in config.set_up if part.once == "vu" for take in part.request.take
-    }
+    takes = [(part.once, take.name) for part in config.set_up for take in part.request.take]
+    variables = {name: "x" for once, name in takes if once == "trial"}
+    vus = {name: ["x"] * 500 for once, name in takes if once == "vu"}
     taken = Taken({**secrets, **variables}, {group.name: vus for group in config.groups} if vus else {})
     times = timeline(config, config.measure.duration_ns)
     shares = [plain(share.spec) for share in build_shares(config, 1, times, known, [], taken=taken)]
@@ -87,9 +84,7 @@ def what_runs(lock: Lock, config: CaseConfig) -> str:
     each = vu_set_ups(config, 1, known, [], Taken({**secrets, **variables}))
     return json.dumps(
         {
-            "lab": [
-                (spec.name, spec.kit, spec.options, repr(options[spec.name])) for spec in config.services
-            ],
+            "lab": [(one.name, one.kit, one.options, repr(options[one.name])) for one in config.services],
             "sysctl": config.sysctl,
             "at": {name: repr(target) for name, target in named_targets(config).items()},
             "data": [one.model_dump() for one in config.objects],
@@ -103,10 +98,7 @@ def what_runs(lock: Lock, config: CaseConfig) -> str:
             "load": shares,
             "populations": populations,
             "counts": [request.counts_as for group in config.groups for request in group.requests],
-            "set-up": [
-                plain(before.spec) if before else None,
-                [plain(one.share.spec) for one in each.values()],
-            ],
+            "set-up": [before and plain(before.spec), [plain(one.share.spec) for one in each.values()]],
         },
         default=str,
         sort_keys=True,
@@ -128,12 +120,8 @@ def folder(tmp_path: Path) -> Path:
 
 def planned(study: Path) -> tuple[Lock | None, tuple[Problem, ...]]:
     """The study's lock, or what the plan says is wrong with it."""
+    checks: dict[str, Any] = {"check_lab": find_mistakes, "check_case": CaseChecks(), "measures": measures}
     try:
-        checks: dict[str, Any] = {
-            "check_lab": find_mistakes,
-            "check_case": CaseChecks(),
-            "measures": measures,
-        }
         return load_study(study, kits=kit_options(), **checks), ()
     except SvloadError as refused:
         return None, refused.problems
