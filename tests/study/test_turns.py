@@ -11,6 +11,7 @@ from tests.study.test_order import lock_of
 
 from svload.analysis.contrasts import contrasts_of
 from svload.model.errors import Problem
+from svload.model.plan import TrialPlan
 from svload.model.study import Lock
 from svload.study import Free, first_batch, in_turns, leaves_order_open, resolve, why_not_side_by_side
 from svload.study.order import sets_of_turns
@@ -32,6 +33,10 @@ measure: {duration: 5s, replicates: 3, order: turns}
 compare:
   - {factor: build, baseline: old, metric: users.response.p50}
 """
+LATER = """\
+traffic:
+  more: {executor: constant-vus, vus: 1, ramp_up: 1s, start_when: users.ramped, request: "GET http://web/"}"""
+BY_PATH = "- {factor: path, baseline: a, metric: users.response.p50}"
 
 
 @pytest.mark.parametrize(
@@ -42,28 +47,12 @@ compare:
         ("before_trial:", "profile: web\nbefore_trial:", "profile:", "slow its side alone"),
         ("path: [a, b]", "path: [a, b]\n  rate: {open: [1, 9]}", "open:", "the machine alone"),
         ("replicates: 3", "replicates: 3, bring_ups: 2", "bring_ups", "brings the servers up anyway"),
-        (
-            "traffic:",
-            "traffic:\n  more: {executor: constant-vus, vus: 1, ramp_up: 1s, start_when: users.ramped, "
-            'request: "GET http://web/"}',
-            "start_when",
-            "runs all the time",
-        ),
+        ("traffic:", LATER, "start_when", "runs all the time"),
         ("vus: 4,", "vus: 4, record: histogram,", "record:", "a histogram keeps none"),
         ("constant-vus, vus: 4", "shared-iterations, vus: 4, iterations: 9", "vus:", "stays the same"),
-        (
-            "constant-vus, vus: 4",
-            "ramping-vus, start_vus: 1, stages: [{duration: 5s, target: 4}]",
-            "stages:",
-            "stays the same",
-        ),
+        ("constant-vus, vus: 4", "ramping-vus, stages: [{duration: 5s, target: 4}]", "stages:", "stays the same"),
         ("compare:\n  - {factor: build, baseline: old, metric: users.response.p50}\n", "", "order:", "compares nothing"),
-        (
-            "users.response.p50}",
-            "users.response.p50}\n  - {factor: path, baseline: a, metric: users.response.p50}",
-            "factor: path",
-            "build is compared already",
-        ),
+        ("compare:", f"compare:\n  {BY_PATH}", "factor: build", "path is compared already"),
         ("metric: users.response.p50", "metric: web.cpu.mean", "metric:", "moments of its own"),
         ("{kit: stone,", "{kit: stone, port: 8080,", "port:", "only one of them can have this port"),
         ("{kit: stone,", "{kit: stone, on: servers,", "on:", "turns on one machine"),
@@ -85,15 +74,17 @@ def test_a_level_may_be_called_open(load: Callable[..., Lock]) -> None:
     assert load(STUDY.replace("path: [a, b]", "path: {open: {n: 1}, closed: {n: 2}}")).cases
 
 
+def builds(lock: Lock, sets: list[list[TrialPlan]]) -> list[list[str]]:
+    return [[lock.case(one.case).levels["build"] for one in of_set] for of_set in sets]
+
+
 def test_the_sides_of_a_set_differ_in_the_compared_factor_alone(load: Callable[..., Lock]) -> None:
     lock = load(STUDY)
     batch = first_batch(lock)
     for block in (1, 2, 3):
         trials = [trial for trial in batch.trials if trial.block == block]
         sets = sets_of_turns(lock, trials)
-        assert [[lock.case(one.case).levels["build"] for one in of_set] for of_set in sets] == [
-            ["old", "new"]
-        ] * 2
+        assert builds(lock, sets) == [["old", "new"]] * 2
         assert sorted(lock.case(of_set[0].case).levels["path"] for of_set in sets) == ["a", "b"]
         assert [{one.whole_plot for one in of_set} for of_set in sets] == [{2 * block - 2}, {2 * block - 1}]
     assert [trial.restart for trial in batch.trials] == [False, False, *[True, False] * 5]
@@ -109,13 +100,13 @@ def test_a_level_with_the_name_of_the_control_is_reported(tmp_path: Path) -> Non
 def test_a_control_is_one_more_side_of_each_set(load: Callable[..., Lock]) -> None:
     lock = load(STUDY.replace("order: turns", "order: turns, control: true"))
     sets = sets_of_turns(lock, [trial for trial in first_batch(lock).trials if trial.block == 1])
-    assert [[lock.case(one.case).levels["build"] for one in of_set] for of_set in sets] == [
-        ["old", "new", "old-again"]
-    ] * 2
-    workers = {
-        case.levels["build"]: resolve(lock, case).services[0].options["workers"] for case in lock.cases
+    assert builds(lock, sets) == [["old", "new", "old-again"]] * 2
+    options = {case.levels["build"]: resolve(lock, case).services[0].options for case in lock.cases}
+    assert {build: of_web["workers"] for build, of_web in options.items()} == {
+        "old": 1,
+        "new": 2,
+        "old-again": 1,
     }
-    assert workers == {"old": 1, "new": 2, "old-again": 1}
     assert [one.treatment for one in contrasts_of(lock)] == ["new"]
     assert {cell for one in contrasts_of(lock) for cell in one.control} == {
         (f"build-old_path-{path}", f"build-old-again_path-{path}") for path in "ab"
@@ -138,44 +129,35 @@ def problems(folder: Path, old: str, new: str) -> tuple[Problem, ...]:
     return problems_of(folder, SMALL.replace(old, new))
 
 
-@pytest.mark.parametrize(
-    ("by", "says"),
-    [
-        ("schem", "“scheme”"),
-        ("way", "another factor than the compared one"),
-        ("users, when: {users: 1}", "one level of users only"),
-    ],
-)
+WRONG_BY = [
+    ("schem", "“scheme”"),
+    ("way", "another factor than the"),
+    ("users, when: {users: 1}", "one level of users"),
+]
+
+
+@pytest.mark.parametrize(("by", "says"), WRONG_BY)
 def test_an_impossible_by_is_reported_at_its_line(folder: Path, by: str, says: str) -> None:
     (found,) = problems(folder, COMPARE, COMPARE.replace("}", f", by: {by}}}"))
     assert says in str(found)
     assert line_of(found) == SMALL[: SMALL.index(COMPARE)].count("\n") + 1
 
 
-@pytest.mark.parametrize(("bring_ups", "refused"), [(1, False), (3, False), (4, True)])
-def test_there_are_at_most_as_many_bring_ups_as_blocks(
-    folder: Path, load: Callable[..., Lock], bring_ups: int, refused: bool
-) -> None:
-    new = f"replicates: 3, bring_ups: {bring_ups}"
-    if not refused:
-        assert load(SMALL.replace("replicates: 3", new)).measure.bring_ups == bring_ups
-        return
-    (found,) = problems(folder, "replicates: 3", new)
+def test_there_are_at_most_as_many_bring_ups_as_blocks(folder: Path, load: Callable[..., Lock]) -> None:
+    text = "replicates: 3, bring_ups: "
+    for number in (1, 3):
+        assert load(SMALL.replace("replicates: 3", f"{text}{number}")).measure.bring_ups == number
+    (found,) = problems(folder, "replicates: 3", f"{text}4")
     assert "at most one bring-up a block" in str(found)
 
 
 def test_an_external_server_has_no_bring_ups(folder: Path, load: Callable[..., Lock]) -> None:
-    text = """\
-name: own
-lab:
-  web: {at: "http://127.0.0.1:9"}
-traffic:
-  load: {executor: constant-vus, vus: 1, request: GET http://web/}
-measure: {duration: 1s, replicates: 6, bring_ups: 2}
-"""
-    (found,) = problems_of(folder, text)
-    assert ("svload starts no service" in str(found), line_of(found)) == (True, 6)
-    assert load(text.replace(", bring_ups: 2", "")).measure.bring_ups == 1
+    text = MIXED.replace("kit: stone", "at: http://127.0.0.1:9").replace(
+        "FACTOR, baseline: BASELINE", "side, baseline: a"
+    )
+    assert load(text).measure.bring_ups == 1
+    (found,) = problems_of(folder, text.replace("replicates: 6", "replicates: 6, bring_ups: 2"))
+    assert ("svload starts no service" in str(found), line_of(found)) == (True, 12)
 
 
 MIXED = """\
@@ -196,16 +178,9 @@ compare:
 """
 
 
-@pytest.mark.parametrize(
-    ("compare", "refused"),
-    [("loop, baseline: closed", True), ("side, baseline: a", False), ("side, by: loop, baseline: a", True)],
-)
-def test_loops_do_not_mix(folder: Path, load: Callable[..., Lock], compare: str, refused: bool) -> None:
-    text = MIXED.replace("FACTOR, baseline: BASELINE", compare)
-    if not refused:
-        assert load(text).comparisons
-        return
-    (found,) = problems_of(folder, text)
+@pytest.mark.parametrize("compare", ["loop, baseline: closed", "side, by: loop, baseline: a"])
+def test_loops_do_not_mix(folder: Path, compare: str) -> None:
+    (found,) = problems_of(folder, MIXED.replace("FACTOR, baseline: BASELINE", compare))
     assert ("closed and open loops are never compared" in str(found), line_of(found)) == (True, 14)
 
 
