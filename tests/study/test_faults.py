@@ -50,6 +50,7 @@ def refused(file: Path) -> list[str]:
 
 
 def test_each_target_is_a_fault_of_its_own_and_what_takes_it_back_is_an_act(tmp_path: Path) -> None:
+    both = {"link": {"rate": "10 Mbit/s"}, "disk_rate": {"read": "20 MB/s"}}
     file = study(
         tmp_path,
         {"at": "10s", "stop": ["web", "front"]},
@@ -57,13 +58,7 @@ def test_each_target_is_a_fault_of_its_own_and_what_takes_it_back_is_an_act(tmp_
         {"at": "5s", "pause": "front", "for": "2s"},
         {"at": "8s", "limit": {"vm": {"cpus": 0.5, "memory": "64 MiB", "pids": 9}}, "for": "4s"},
         {"at": "1s", "kill": "store.object", "for": "500 ms"},
-        {
-            "at": "15s",
-            "limit": {
-                "store": {"link": {"rate": "10 Mbit/s"}, "disk_rate": {"read": "20 MB/s"}},
-                "store.proxy": {"cpus": 0.5},
-            },
-        },
+        {"at": "15s", "limit": {"store": both, "store.proxy": {"cpus": 0.5}}},
     )
     one, _ = configs(file)
     assert [(fault.place, fault.kind, fault.target) for fault in one.faults] == [
@@ -80,16 +75,10 @@ def test_each_target_is_a_fault_of_its_own_and_what_takes_it_back_is_an_act(tmp_
 
 
 def test_a_level_sets_time_and_target_and_when_limits_the_fault_to_its_case(tmp_path: Path) -> None:
-    factors = {
-        "servers": [1, 2],
-        "late": {"no": {"at": "2s", "who": "front"}, "yes": {"at": "9s", "who": "web[1]"}},
-    }
-    file = study(
-        tmp_path,
-        {"at": "${late.at}", "stop": "${late.who}"},
-        {"when": {"servers": 2}, "at": "20s", "kill": "web[2]"},
-        factors=factors,
-    )
+    late = {"no": {"at": "2s", "who": "front"}, "yes": {"at": "9s", "who": "web[1]"}}
+    stop = {"at": "${late.at}", "stop": "${late.who}"}
+    kill = {"when": {"servers": 2}, "at": "20s", "kill": "web[2]"}
+    file = study(tmp_path, stop, kill, factors={"servers": [1, 2], "late": late})
     found = {tuple(one.case.levels.values()): [(fault.at_ns // SECOND, fault.target) for fault in one.faults] for one in configs(file)}  # fmt: skip
     assert found == {
         ("1", "no"): [(2, "front")], ("1", "yes"): [(9, "web[1]")],

