@@ -49,21 +49,11 @@ def main(folder: Path, isolate: bool) -> None:
         argv = (sys.executable, "-c", code, *more)
         return Spawn.read({"child": child, "role": role, "argv": argv, "log": str(log), "group": group})
 
-    made = agent.prepare(
-        [
-            MakeGroup(name="vm", limits=GroupLimits(memory_bytes=1 << 30)),
-            MakeGroup(name="server", limits=GroupLimits(cpus=0.9), within="vm"),
-        ]
-        if root
-        else []
-    )
-    results = agent.prepare(
-        [
-            python("generator", "generator", DEAF),
-            python("server", "server", DEAF, group="server" if root else None),
-            python("daemon", "server", DAEMON, str(daemon)),
-        ]
-    )
+    vm = MakeGroup(name="vm", limits=GroupLimits(memory_bytes=1 << 30))
+    made = agent.prepare([vm, MakeGroup(name="server", limits=GroupLimits(cpus=0.9), within="vm")] * root)
+    server = python("server", "server", DEAF, group="server" if root else None)
+    stray = python("daemon", "server", DAEMON, str(daemon))
+    results = agent.prepare([python("generator", "generator", DEAF), server, stray])
     agent.prepare([WriteFile(path=str(folder.parent.parent / "temporary"), text="x", temporary=True)])
     if root:
         agent.prepare([HoldSysctls(values={SETTING: ASKED}, host=True)])
@@ -71,9 +61,9 @@ def main(folder: Path, isolate: bool) -> None:
     while not (daemon.exists() and log.read_text().count("deaf") == 2):
         assert time.monotonic() < deadline, "the children did not come up"
         time.sleep(0.01)
-    stray = linux.process_stat(int(daemon.read_text()))
+    left = linux.process_stat(int(daemon.read_text()))
     keeper = linux.process_stat(agent.pid)
-    children = [[found["pid"], found["start_ticks"]] for found in results] + [[stray.pid, stray.start_ticks]]
+    children = [[found["pid"], found["start_ticks"]] for found in results] + [[left.pid, left.start_ticks]]
     groups = [path for found in made for path in found["paths"].values()]
     result = {"agent": agent.pid, "keeper": keeper.parent, "isolated": agent.isolated}
     print(json.dumps({**result, "children": children, "cgroups": groups}), flush=True)

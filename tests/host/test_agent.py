@@ -26,26 +26,15 @@ from svload.host import Agent, start_agent
 from svload.host.agent.serve import AgentServer
 from svload.host.machine import linux
 from svload.host.process import cgroups
+from svload.model import messages
 from svload.model.errors import SvloadError
-from svload.model.messages import (
-    DropGroup,
-    GroupLimits,
-    Limits,
-    MakeGroup,
-    Notice,
-    Signal,
-    Spawn,
-    Tell,
-    WriteFile,
-)
+from svload.model.messages import DropGroup, GroupLimits, Limits, MakeGroup, Notice, Spawn, WriteFile
 
 pytestmark = pytest.mark.truth
 Order = Callable[..., Spawn]
+Heard = Callable[[str, str], Notice]
 
-IGNORES_TERM = (
-    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', "
-    "flush=True); time.sleep(600)"
-)
+DEAF = "import signal; signal.signal(15, signal.SIG_IGN); print('deaf', flush=True); signal.pause()"
 
 
 def code_of(caught: pytest.ExceptionInfo[SvloadError]) -> str:
@@ -53,7 +42,7 @@ def code_of(caught: pytest.ExceptionInfo[SvloadError]) -> str:
 
 
 @pytest.fixture
-def heard(agent: Agent) -> Callable[[str, str], Notice]:
+def heard(agent: Agent) -> Heard:
     """The first notice of that kind from that child since the test began; waits for it."""
     begin, _ = agent.status(-1)
 
@@ -74,10 +63,11 @@ def heard(agent: Agent) -> Callable[[str, str], Notice]:
 # speaking
 
 
-def test_a_generator_s_life(agent: Agent, order: Order, heard: Callable[[str, str], Notice]) -> None:
+def test_a_generator_s_life(agent: Agent, order: Order, heard: Heard) -> None:
     begin, nothing = agent.status(-1)
     assert nothing == []
-    results = agent.prepare([order("g", "generator"), Tell(child="g", message={"prepare": {"share": 1}})])
+    tell = messages.Tell(child="g", message={"prepare": {"share": 1}})
+    results = agent.prepare([order("g", "generator"), tell])
     assert results[1] == {"ready": True, "got": {"share": 1}}
     agent.start_at(["g"], 12345)
     assert heard("line", "g").data == {"progress": {"start_at_ns": 12345}}
@@ -93,35 +83,32 @@ def test_a_generator_s_life(agent: Agent, order: Order, heard: Callable[[str, st
 def test_a_long_line_passes_whole_both_ways(agent: Agent, order: Order) -> None:
     agent.prepare([order("g", "generator")])
     text = "x" * (3 << 20)
-    (result,) = agent.prepare([Tell(child="g", message={"prepare": {"table": text}})])
+    (result,) = agent.prepare([messages.Tell(child="g", message={"prepare": {"table": text}})])
     assert result["got"]["table"] == text
 
 
-def test_a_childs_own_error_reaches_the_controller(agent: Agent, order: Order) -> None:
+PORT = {"code": "port-taken", "details": {"port": 80, "service": "cache"}}
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected", "code"),
+    [
+        ({"fail": PORT}, "Port 80 of cache", "port-taken"),
+        ({"fail": "odd"}, "odd", "generator-failed"),
+        ({"die": 1}, r"exit 7.*no more", "generator-failed"),
+        ({"nothing": 1}, r"within 0\.2 s", "generator-failed"),
+    ],
+    ids=["its own error", "no error of ours", "it ends", "no answer"],
+)
+def test_a_child_that_fails(agent: Agent, order: Order, asked: Any, expected: str, code: str) -> None:
     agent.prepare([order("g", "generator")])
-    error = {"code": "port-taken", "details": {"port": 80, "service": "cache"}}
-    with pytest.raises(SvloadError, match="Port 80 of cache") as caught:
-        agent.prepare([Tell(child="g", message={"fail": error})])
-    assert code_of(caught) == "port-taken"
-    with pytest.raises(SvloadError, match="odd") as caught:
-        agent.prepare([Tell(child="g", message={"fail": "odd"})])
-    assert code_of(caught) == "generator-failed"
+    tell = messages.Tell(child="g", message=asked, timeout_s=0.2 if "nothing" in asked else HANG_S)
+    with pytest.raises(SvloadError, match=expected) as caught:
+        agent.prepare([tell])
+    assert code_of(caught) == code
 
 
-def test_a_child_that_ends_instead_of_answering(agent: Agent, order: Order) -> None:
-    agent.prepare([order("g", "generator")])
-    with pytest.raises(SvloadError, match=r"exit 7.*no more") as caught:
-        agent.prepare([Tell(child="g", message={"die": 1})])
-    assert code_of(caught) == "generator-failed"
-
-
-def test_a_child_that_does_not_answer(agent: Agent, order: Order) -> None:
-    agent.prepare([order("g", "generator")])
-    with pytest.raises(SvloadError, match=r"within 0\.2 s"):
-        agent.prepare([Tell(child="g", message={"nothing": 1}, timeout_s=0.2)])
-
-
-def test_noise_on_stdout_is_a_note(agent: Agent, order: Order, heard: Callable[[str, str], Notice]) -> None:
+def test_noise_on_stdout_is_a_note(agent: Agent, order: Order, heard: Heard) -> None:
     agent.prepare([order("m", "monitor", "sh", "-c", "echo hello; read x")])
     assert heard("note", "m").data == {"text": "hello"}
 
@@ -159,11 +146,8 @@ def test_a_tool_past_its_time_is_killed_with_children(agent: Agent, order: Order
 
 def sleepers(cwd: Path) -> list[int]:
     """Living processes with that working folder."""
-    return [
-        found.pid
-        for found in linux.processes()
-        if found.state not in "ZX" and working_folder(found.pid) == str(cwd)
-    ]
+    living = (found.pid for found in linux.processes() if found.state not in "ZX")
+    return [pid for pid in living if working_folder(pid) == str(cwd)]
 
 
 def working_folder(pid: int) -> str:
@@ -203,9 +187,8 @@ def test_signals_reach_the_program_unblocked(agent: Agent, order: Order) -> None
     (result,) = agent.prepare([order("t", "tool", "grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status")])
     words = result["tail"].split()
     assert words[0::2] == ["SigBlk:", "SigIgn:"]
-    libc_own = (
-        1 << 31 | 1 << 32
-    )  # signals 32 and 33 are the C library's: nobody can set them, and a parent may hand them on
+    # signals 32 and 33 are the C library's: nobody can set them, and a parent may hand them on
+    libc_own = 1 << 31 | 1 << 32
     assert [int(mask, 16) & ~libc_own for mask in words[1::2]] == [0, 0]
 
 
@@ -216,6 +199,7 @@ def test_signals_reach_the_program_unblocked(agent: Agent, order: Order) -> None
         ({"cwd": "/no/such/folder"}, r"No such file.*/no/such/folder"),
         ({"network_namespace": "nowhere"}, "no network namespace “nowhere”"),
         ({"limits": Limits(cores=(9999,))}, "Invalid argument"),
+        ({"group": "nowhere"}, "no group “nowhere”"),
     ],
 )
 def test_a_failed_start_says_why(agent: Agent, order: Order, changed: dict[str, Any], expected: str) -> None:
@@ -228,14 +212,9 @@ def test_a_failed_start_says_why(agent: Agent, order: Order, changed: dict[str, 
 
 
 def test_prepare_stops_at_the_first_failure(agent: Agent, order: Order) -> None:
+    words = {"one": ("sleep", "600"), "two": ("/no/such",), "three": ("sleep", "1")}
     with pytest.raises(SvloadError):
-        agent.prepare(
-            [
-                order("one", "server", "sleep", "600"),
-                order("two", "server", "/no/such"),
-                order("three", "server", "sleep", "1"),
-            ]
-        )
+        agent.prepare([order(name, "server", *argv) for name, argv in words.items()])
     assert agent.exited("one") is None
     with pytest.raises(SvloadError, match="no child “three”"):
         agent.exited("three")
@@ -250,9 +229,7 @@ def test_a_name_is_free_again_after_the_end(agent: Agent, order: Order) -> None:
     wait_until(lambda: agent.exited("s") == 0)
 
 
-def test_an_unexpected_end_is_reported(
-    agent: Agent, order: Order, heard: Callable[[str, str], Notice]
-) -> None:
+def test_an_unexpected_end_is_reported(agent: Agent, order: Order, heard: Heard) -> None:
     agent.prepare([order("s", "server", "sh", "-c", "echo port in use; exit 4")])
     assert heard("exit", "s").data == {"exit": 4, "role": "server", "tail": "port in use"}
 
@@ -261,34 +238,29 @@ def test_an_unexpected_end_is_reported(
 
 
 def test_open_files_are_as_found_not_as_asked(agent: Agent, order: Order) -> None:
-    wish = order("t", "tool", "sh", "-c", "ulimit -Sn", limits=Limits(nofile=500))
-    (result,) = agent.prepare([wish])
-    assert result["limits"]["nofile"] == {"asked": 500, "found": 500}
-    assert result["tail"] == "500"
-    (result,) = agent.prepare([replace(wish, limits=Limits(nofile=1 << 30))])
-    assert result["limits"]["nofile"]["asked"] == 1 << 30
-    assert result["limits"]["nofile"]["found"] == int(result["tail"]) < 1 << 30
+    wish = order("t", "tool", "sh", "-c", "ulimit -Sn; ulimit -Hn")
 
+    def held(**asked: int) -> tuple[Any, list[str]]:
+        (result,) = agent.prepare([replace(wish, limits=Limits(**asked))])
+        return result["limits"], result["tail"].split()
 
-def test_a_hard_limit_of_open_files_bounds_the_soft_one(agent: Agent, order: Order) -> None:
-    wish = order(
-        "t", "tool", "sh", "-c", "ulimit -Sn; ulimit -Hn", limits=Limits(nofile=300, nofile_hard=400)
-    )
-    (result,) = agent.prepare([wish])
-    assert result["limits"]["nofile"] == {"asked": 300, "found": 300}
-    assert result["limits"]["nofile_hard"] == {"asked": 400, "found": 400}
-    assert result["tail"].split() == ["300", "400"]
-    (result,) = agent.prepare([replace(wish, limits=Limits(nofile_hard=200))])
-    assert result["tail"].split() == ["200", "200"], "the soft one comes down with it"
-    (result,) = agent.prepare([replace(wish, limits=Limits(nofile=1 << 29, nofile_hard=1 << 30))])
-    assert result["limits"]["nofile"]["found"] == result["limits"]["nofile_hard"]["found"] < 1 << 29
+    limits, [soft, _] = held(nofile=500)
+    assert (limits["nofile"], soft) == ({"asked": 500, "found": 500}, "500")
+    limits, [soft, _] = held(nofile=1 << 30)
+    assert limits["nofile"] == {"asked": 1 << 30, "found": int(soft)}
+    assert int(soft) < 1 << 30
+    limits, found = held(nofile=300, nofile_hard=400)
+    assert [limits["nofile"]["found"], limits["nofile_hard"]["found"]] == [300, 400]
+    assert found == ["300", "400"]
+    assert held(nofile_hard=200)[1] == ["200", "200"], "the soft one comes down with it"
+    limits, _ = held(nofile=1 << 29, nofile_hard=1 << 30)
+    assert limits["nofile"]["found"] == limits["nofile_hard"]["found"] < 1 << 29
 
 
 def test_pins_hold_from_birth(agent: Agent, order: Order) -> None:
     core = agent.cores[-1]
-    (result,) = agent.prepare(
-        [order("t", "tool", "grep", "Cpus_allowed_list", "/proc/self/status", limits=Limits(cores=(core,)))]
-    )
+    look = ("grep", "Cpus_allowed_list", "/proc/self/status")
+    (result,) = agent.prepare([order("t", "tool", *look, limits=Limits(cores=(core,)))])
     assert result["tail"].split() == ["Cpus_allowed_list:", str(core)]
     assert result["limits"]["cores"] == [core]
 
@@ -300,48 +272,24 @@ def procs(path: str) -> list[str]:
 def test_a_group_holds_what_starts_in_it(agent: Agent, order: Order, needs: Callable[..., None]) -> None:
     needs("root")
     limits = GroupLimits(cpus=0.5, memory_bytes=64 << 20, pids=20)
-    made, first, second = agent.prepare(
-        [
-            MakeGroup(name="s", limits=limits),
-            order("s.one", "server", "sleep", "600", group="s"),
-            order("s.two", "server", "sh", "-c", "sleep 600; true", group="s"),
-        ]
-    )
+    one = order("s.one", "server", "sleep", "600", group="s")
+    two = order("s.two", "server", "sh", "-c", "sleep 600; true", group="s")
+    made, first, second = agent.prepare([MakeGroup(name="s", limits=limits), one, two])
     assert made["found"] == {"cpus": 0.5, "memory_bytes": 64 << 20, "pids": 20}
+    pids = {str(first["pid"]), str(second["pid"])}
     for path in made["paths"].values():
-        wait_until(
-            lambda path=path: {str(first["pid"]), str(second["pid"])} < set(procs(path))
-        )  # and the shell's child
+        wait_until(lambda path=path: pids < set(procs(path)))  # and the shell's child
     (again,) = agent.prepare([MakeGroup(name="s", limits=GroupLimits(cpus=0.25))])
     assert again["found"]["cpus"] == 0.25
     assert again["paths"] == made["paths"]
     agent.stop(["s.one", "s.two"])
-    assert agent.prepare([DropGroup(name="s"), DropGroup(name="s")]) == [
-        {"removed": True},
-        {"removed": False},
-    ]
+    assert [one["removed"] for one in agent.prepare([DropGroup(name="s")] * 2)] == [True, False]
     assert not [path for path in made["paths"].values() if Path(path).exists()]
 
 
-def test_more_memory_than_allowed_is_a_kill(agent: Agent, order: Order, needs: Callable[..., None]) -> None:
-    needs("root")
-    greedy = (sys.executable, "-c", "x = bytearray(200 << 20)")
-    made, result = agent.prepare(
-        [
-            MakeGroup(name="t", limits=GroupLimits(memory_bytes=32 << 20)),
-            order("t", "tool", *greedy, group="t"),
-        ]
-    )
-    assert result["exit"] == -9
-    assert cgroups.oom_kills(made["paths"]) == 1
-    agent.prepare([DropGroup(name="t")])
-
-
 def test_members_share_their_parents_limit(agent: Agent, order: Order, needs: Callable[..., None]) -> None:
-    """Neither takes more than half of it; both together do, and one of them is killed."""
     needs("root")
-    holds = "import sys; x = bytearray(24 << 20); print('held', flush=True); sys.stdin.read()"
-    vm, one, two, first = agent.prepare(
+    vm, one, two, _ = agent.prepare(
         [
             MakeGroup(name="vm", limits=GroupLimits(memory_bytes=48 << 20)),
             MakeGroup(name="one", limits=GroupLimits(), within="vm"),
@@ -349,25 +297,21 @@ def test_members_share_their_parents_limit(agent: Agent, order: Order, needs: Ca
             order("one.a", "server", "sleep", "600", group="one"),
         ]
     )
-    assert one["paths"]["memory" if "memory" in vm["paths"] else "unified"].startswith(
-        next(iter(vm["paths"].values()))
-    )
-    assert agent.exited("one.a") is None
-    greedy = (sys.executable, "-c", holds.replace("24 <<", "64 <<"))
+    above = next(iter(vm["paths"].values()))
+    assert one["paths"]["memory" if "memory" in vm["paths"] else "unified"].startswith(above)
+    greedy = (sys.executable, "-c", "x = bytearray(64 << 20)")
     (killed,) = agent.prepare([order("two.b", "tool", *greedy, group="two")])
     assert killed["exit"] == -9
     assert (cgroups.oom_kills(two["paths"]), cgroups.oom_kills(one["paths"]) or 0) == (1, 0)
-    assert first["pid"]
+    assert agent.exited("one.a") is None
     agent.stop(["one.a"], now=True)
     agent.prepare([DropGroup(name="one")])
-    assert Path(next(iter(vm["paths"].values()))).exists()
+    assert Path(above).exists()
     agent.prepare([DropGroup(name="two"), DropGroup(name="vm")])
-    assert not Path(next(iter(vm["paths"].values()))).exists()
+    assert not Path(above).exists()
 
 
-def test_what_a_group_cannot_be_is_reported(agent: Agent, order: Order) -> None:
-    with pytest.raises(SvloadError, match="no group “nowhere”"):
-        agent.prepare([order("s", "server", "sleep", "600", group="nowhere")])
+def test_a_group_within_none_is_refused(agent: Agent) -> None:
     with pytest.raises(SvloadError, match="no group “nowhere” for s"):
         agent.prepare([MakeGroup(name="s", limits=GroupLimits(), within="nowhere")])
 
@@ -405,7 +349,7 @@ def test_a_child_can_live_in_a_named_network_namespace(tmp_path: Path, needs: Ca
 
 @pytest.mark.parametrize("strict", [False, pytest.param(True, marks=pytest.mark.timing)])
 def test_sigterm_ignored_is_killed(agent: Agent, order: Order, tmp_path: Path, strict: bool) -> None:
-    (result,) = agent.prepare([order("deaf", "server", sys.executable, "-c", IGNORES_TERM)])
+    (result,) = agent.prepare([order("deaf", "server", sys.executable, "-c", DEAF)])
     wait_until(lambda: (tmp_path / "log/deaf.log").read_text() == "deaf\n")
     begun = time.monotonic()
     assert agent.stop(["deaf"], grace_s=0.3) == {"deaf": -9}
@@ -425,11 +369,11 @@ def test_a_stopped_process_can_still_be_ended(agent: Agent, order: Order) -> Non
         stat = linux.process_stat(result["pid"])
         return stat.state if stat else ""
 
-    agent.prepare([Signal(child="s", signal="STOP")])
+    agent.prepare([messages.Signal(child="s", signal="STOP")])
     wait_until(lambda: state() == "T")
-    agent.prepare([Signal(child="s", signal="CONT")])
+    agent.prepare([messages.Signal(child="s", signal="CONT")])
     wait_until(lambda: state() == "S")
-    agent.prepare([Signal(child="s", signal="STOP")])
+    agent.prepare([messages.Signal(child="s", signal="STOP")])
     assert agent.stop(["s"]) == {"s": -15}
 
 
@@ -485,13 +429,9 @@ def test_closing_ends_all(state: Path, order: Order, isolate: bool) -> None:
 def test_files_have_their_mode_and_temporary_ones_go(state: Path, tmp_path: Path) -> None:
     kept, temporary = tmp_path / "new/folder/kept", tmp_path / "temporary"
     with start_agent(state / "labs/x", "a test") as agent:
-        agent.prepare(
-            [
-                WriteFile(path=str(kept), text="é", mode=0o600),
-                WriteFile(path=str(temporary), text="1", temporary=True),
-            ]
-        )
-        agent.prepare([WriteFile(path=str(temporary), text="2", temporary=True)])
+        agent.prepare([WriteFile(path=str(kept), text="é", mode=0o600)])
+        for text in "12":
+            agent.prepare([WriteFile(path=str(temporary), text=text, temporary=True)])
         assert temporary.read_text() == "2"
         assert kept.stat().st_mode & 0o777 == 0o600
     assert kept.read_text(encoding="utf-8") == "é"

@@ -13,10 +13,8 @@ from svload.model.certificates import AaCertificate, Certificates, InstrumentLev
 PLACE = Place(host="a", kernel="b", engine="c")
 OF_STUDY = {"study": "x", "cases": ("TC0",), "pairs": 20, "restarts": False, "floors": ()}
 AA = AaCertificate(place=PLACE, settings="s", made_wall=1.76e9, **OF_STUDY)
-TRUTH, SEEN = (
-    {"truth_p50_ns": 1_001_000, "truth_p99_ns": 1_020_000},
-    {"seen_p50_ns": 1_031_000, "seen_p99_ns": 1_090_000},
-)
+TRUTH = {"truth_p50_ns": 1_001_000, "truth_p99_ns": 1_020_000}
+SEEN = {"seen_p50_ns": 1_031_000, "seen_p99_ns": 1_090_000}
 LEVEL = InstrumentLevel(service_ns=10**6, n=600, **TRUTH, **SEEN)
 INSTRUMENT = certificates.InstrumentCertificate(place=PLACE, made_wall=1.76e9, levels=(LEVEL,))
 

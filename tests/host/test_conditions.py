@@ -1,10 +1,11 @@
-"""What a trial's conditions are read from: clocks, resting ports, listeners; and what
-the preflight measures and keeps."""
+"""What a trial's conditions are read from: clocks, ports, listeners, cores, the page cache, CPUs kept awake; and
+what the preflight measures and keeps."""
 
 from __future__ import annotations
 
 import errno
 import json
+import mmap
 import os
 import socket
 import struct
@@ -19,9 +20,12 @@ import pytest
 from tests.bounds import HANG_S
 
 from svload.analysis import limits
+from svload.host import split_cores
 from svload.host.machine import conditions, preflight, sock_diag
+from svload.host.machine.awake import DEVICE, awake, can_stay_awake
 from svload.host.machine.owners import owners
-from svload.host.machine.ports import REUSED_AFTER_S, TIME_WAIT_S, local_ports
+from svload.host.machine.page_cache import Resident, in_page_cache
+from svload.host.machine.ports import REUSED_AFTER_S, TIME_WAIT_S, local_ports, most_new_connections
 from svload.host.machine.sock_diag import TCP_LISTEN, count_time_wait, end_time_wait, tcp_sockets
 
 
@@ -37,9 +41,7 @@ def test_a_moment_holds_the_three_clocks() -> None:
 
 
 @pytest.mark.parametrize("slept_ns", [0, 5_000_000])
-def test_a_process_off_its_core_is_no_suspended_machine(
-    monkeypatch: pytest.MonkeyPatch, slept_ns: int
-) -> None:
+def test_a_process_off_its_core_is_no_suspension(monkeypatch: pytest.MonkeyPatch, slept_ns: int) -> None:
     """Of twenty readings of the clocks, all but one are interrupted for 60 ms; a suspension stays visible."""
     clock = iter(range(0, 10**15, 1_000))
     calls, off_ns = count(), 0
@@ -124,10 +126,8 @@ def test_a_listener_is_found_by_its_port() -> None:
 def test_the_machine_says_what_it_can_carry() -> None:
     found = conditions.machine(5e9, 60_000.0)
     assert found.local_ports == len(local_ports())
-    raise_it = (
-        "import resource, sys; n = int(sys.argv[1]); resource.setrlimit(resource.RLIMIT_NOFILE, (n, n))"
-    )
-    subprocess.run([sys.executable, "-c", raise_it, str(found.open_files)], check=True, timeout=HANG_S)
+    raise_it = f"import resource as r; r.setrlimit(r.RLIMIT_NOFILE, ({found.open_files},) * 2)"
+    subprocess.run([sys.executable, "-c", raise_it], check=True, timeout=HANG_S)
     assert found.port_reuse_s in (REUSED_AFTER_S, TIME_WAIT_S)
 
 
@@ -140,7 +140,6 @@ def test_loopback_and_timers_measured_once_a_boot(tmp_path: Path, monkeypatch: p
 
 
 def test_a_busy_moment_is_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preflight, "measure_timer_floor", lambda: 50_000.0)
     monkeypatch.setattr(preflight, "measure_loopback", lambda tries=5: 1e9 if tries == 5 else 4e9)
     assert preflight.preflight(state=tmp_path).loopback_bytes_per_s == 1e9
     assert preflight.above(0.9e9, 1e9, state=tmp_path) == 1e9, "nothing is doubted"
@@ -166,3 +165,80 @@ def test_a_busy_machine_never_lowers_loopback(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(preflight, "measure_loopback", lambda: next(rates))
     found = [preflight.preflight(measure_again=True, state=tmp_path).loopback_bytes_per_s for _ in range(3)]
     assert found == [5e9, 5e9, 6e9]
+
+
+def test_one_core_is_shared_and_none_is_a_mistake() -> None:
+    assert split_cores({5}) == ((5,), (5,), False)
+    with pytest.raises(ValueError, match="no cores"):
+        split_cores(set())
+
+
+@pytest.mark.parametrize(("cores", "of_load"), [(2, 1), (3, 1), (7, 1), (8, 2), (64, 16)])
+def test_a_quarter_of_many_cores_makes_load(cores: int, of_load: int) -> None:
+    split = split_cores(set(range(10, 10 + cores)))
+    assert (len(split.load), split.pinned) == (of_load, True)
+    assert sorted([*split.load, *split.servers]) == list(range(10, 10 + cores))
+
+
+@pytest.mark.parametrize(
+    ("reuse", "seconds", "loopback", "most_rps"),
+    [
+        ("0", 600.0, True, 10.0),  # 600 ports, each held for 60 s
+        ("0", 10.0, True, 60.0),  # shorter than TIME_WAIT: as many as there are ports
+        ("2", 600.0, False, 10.0),
+        ("2", 600.0, True, 600.0),  # taken again after 1 s
+        ("1", 600.0, False, 600.0),
+    ],
+)
+def test_port_rate_bound(tmp_path: Path, reuse: str, seconds: float, loopback: bool, most_rps: float) -> None:
+    (tmp_path / "ip_local_port_range").write_text("10000\t10599\n")
+    (tmp_path / "tcp_tw_reuse").write_text(f"{reuse}\n")
+    assert local_ports(tmp_path) == range(10_000, 10_600)
+    assert most_new_connections(seconds, loopback, tmp_path) == pytest.approx(most_rps)
+
+
+def test_what_was_written_is_resident_and_what_was_never_touched_is_not(tmp_path: Path) -> None:
+    assert in_page_cache(tmp_path) is None
+    assert in_page_cache(tmp_path / "nothing") is None
+    (tmp_path / "below").mkdir()
+    (tmp_path / "below" / "empty").touch()
+    whole = 64 * mmap.PAGESIZE
+    with (tmp_path / "below" / "half").open("wb") as file:
+        file.write(b"x" * (whole // 2))
+        file.flush()
+        file.truncate(whole)  # the rest is a hole that nobody has read
+    assert in_page_cache(tmp_path) == Resident(whole, whole // 2)
+    (tmp_path / "odd").write_bytes(b"x" * 100)
+    assert in_page_cache(tmp_path) == Resident(whole + 100, whole // 2 + 100)
+
+
+def test_staying_awake_is_asked_for_and_given_back_however_the_block_ends(tmp_path: Path) -> None:
+    device = tmp_path / "latency"
+    device.write_bytes(b"")
+    before = set(os.listdir("/proc/self/fd"))
+    with awake(device=device) as held:
+        assert held
+        assert device.read_bytes() == bytes(4)
+        assert len(set(os.listdir("/proc/self/fd")) - before) == 1
+    assert set(os.listdir("/proc/self/fd")) <= before
+    with pytest.raises(ValueError, match="planned"), awake(device=device):
+        raise ValueError("planned")
+    assert set(os.listdir("/proc/self/fd")) <= before
+
+
+def test_who_does_not_want_it_or_may_not_have_it_goes_on(tmp_path: Path) -> None:
+    for how in ({"asked": False}, {"device": tmp_path / "none"}, {"device": Path("/dev/full")}):
+        with awake(**how) as held:
+            assert not held
+    assert not can_stay_awake(tmp_path / "none")
+
+
+@pytest.mark.skipif(not can_stay_awake(), reason="only root may keep CPUs awake")
+def test_the_kernel_holds_it_as_long_as_the_block() -> None:
+    def asked() -> int:
+        return int(struct.unpack("=i", DEVICE.read_bytes()[:4])[0])
+
+    before = asked()
+    with awake():
+        assert asked() == 0
+    assert asked() == before

@@ -62,12 +62,9 @@ class Stage:
         return self.inside(sys.executable, "-c", FINISH, str(self.state))
 
     def everything_is_gone(self) -> bool:
-        return not (
-            self.alive()
-            or self.leftover_cgroups()
-            or (self.state / "temporary").exists()
-            or (os.geteuid() == 0 and self.setting() != self.setting_before)
-        )
+        if self.alive() or self.leftover_cgroups() or (self.state / "temporary").exists():
+            return False
+        return os.geteuid() != 0 or self.setting() == self.setting_before
 
 
 @pytest.fixture

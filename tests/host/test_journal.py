@@ -129,16 +129,16 @@ os.execve("/bin/sleep", ["sleep", "60"], %s)
 
 @pytest.mark.truth
 @pytest.mark.parametrize(
-    ("environment", "began", "named"),
+    ("environment", "begun", "named"),
     [
-        ("{}", "in it", True),
-        ("{'TITLE': 'server: worker'}", "in it", True),
-        ("dict(os.environ)", "in it", False),
-        ("{}", "before it", False),
+        ("{}", -100, True),
+        ("{'TITLE': 'server: worker'}", -100, True),
+        ("dict(os.environ)", -100, False),
+        ("{}", 100, False),  # it began before the lab
     ],
 )
 def test_an_orphan_without_environment_is_named_to_a_user(
-    lab: Path, monkeypatch: pytest.MonkeyPatch, needs: Any, environment: str, began: str, named: bool
+    lab: Path, monkeypatch: pytest.MonkeyPatch, needs: Any, environment: str, begun: int, named: bool
 ) -> None:
     """What a user's server left behind in a session of its own, without the lab's mark, is nobody's by proof."""
     needs("root")  # to start a process of another user
@@ -152,8 +152,7 @@ def test_an_orphan_without_environment_is_named_to_a_user(
     wait_until(lambda: bool(orphans()))
     (orphan,) = orphans()
     try:
-        ticks = orphan.start_ticks + (100 if began == "before it" else -100)
-        noted(lab, "lab", name="lab", mark=f"lab-1-{ticks}", boot_id=linux.boot_id())
+        noted(lab, "lab", name="lab", mark=f"lab-1-{orphan.start_ticks + begun}", boot_id=linux.boot_id())
         monkeypatch.setattr(journal.os, "geteuid", lambda: user)
         assert any(f"process {orphan.pid} (sleep)" in line for line in undo(lab).failures) is named
     finally:

@@ -17,7 +17,7 @@ from tests.servers import wait_until
 
 from svload.host import Agent, start_agent
 from svload.host.machine import fabric, linux
-from svload.host.machine.delay_line import change_delay, read_line_state, write_line_state
+from svload.host.machine.delay_line import read_line_state
 from svload.host.machine.qdiscs import qdiscs
 from svload.lab.kit import KitOptions
 from svload.lab.links import ServiceLinks
@@ -187,14 +187,6 @@ def _network_of(pid: int) -> int | None:
         return os.stat(f"/proc/{pid}/ns/net").st_ino
     except OSError:
         return None
-
-
-@pytest.mark.pure
-def test_what_a_delay_line_reports(tmp_path: Path) -> None:
-    write_line_state(tmp_path / "state", 5)
-    assert read_line_state(tmp_path / "state") == (5, 0, 0, 0, 0, 0, 0, 0)
-    change_delay(tmp_path / "state", 7)
-    assert read_line_state(tmp_path / "state") == (7, 0, 0, 0, 0, 0, 0, 0)
 
 
 @pytest.mark.pure

@@ -98,11 +98,6 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> str:
     return "254:0"
 
 
-def rates_of(paths: dict[str, str]) -> list[str]:
-    """What was last written of reads; the kernel drops lines whose rate is 0."""
-    return Path(paths["blkio"], "blkio.throttle.read_bps_device").read_text().split()
-
-
 def test_a_disk_rate_is_given_later_and_taken_off(folders: Path, log: Journal, disk: str) -> None:
     groups = Groups("mark", log)
     order = MakeGroup(name="web", limits=GroupLimits(cpus=1.0), open_to=(READ,), folders=("/srv",))
@@ -112,7 +107,8 @@ def test_a_disk_rate_is_given_later_and_taken_off(folders: Path, log: Journal, d
     assert found["found"] == {"cpus": 0.5, READ: 5_000_000}
     assert [entry["before"] for entry in open_entries(folders)] == [{"cpus": 1.0, READ: None}]
     groups.set_limits(SetLimits(name="web", limits=GroupLimits(cpus=1.0), lifted=(READ,)))
-    assert rates_of(paths) == [disk, "0"]
+    # what was last written of reads; the kernel drops lines whose rate is 0
+    assert Path(paths["blkio"], "blkio.throttle.read_bps_device").read_text().split() == [disk, "0"]
 
 
 def test_version_1_members_live_in_the_machines_folder(folders: Path, log: Journal, disk: str) -> None:

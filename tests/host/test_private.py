@@ -1,5 +1,5 @@
 """State that says what may be run, undone and asked is this user's alone, whatever the umask
-and whoever prepared the place."""
+and whoever prepared the place; and where it is kept."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import shutil
 import socket
 import stat
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from svload.host import finish_leftovers, machine_lock
+from svload.host import cache_dir, finish_leftovers, labs_dir, machine_lock, state_dir
 from svload.host.agent.unix_socket import is_own, listen
-from svload.model.environment import cache_dir, state_dir
 from svload.model.errors import SvloadError
 from svload.model.private import append_private, private_folder, read_private, write_private
 from svload.run import trust
@@ -47,12 +47,8 @@ def test_files_and_folders_are_the_users_alone(tmp_path: Path, umask: int) -> No
     append_private(folder / "two", "line")
     with listen(folder, "sock", 1):
         assert mode(folder / "sock") == 0o600
-    assert [mode(path) for path in (tmp_path / "a", folder, folder / "one", folder / "two")] == [
-        0o700,
-        0o700,
-        0o600,
-        0o600,
-    ]
+    assert mode(tmp_path / "a") == mode(folder) == 0o700
+    assert mode(folder / "one") == mode(folder / "two") == 0o600
     assert (read_private(folder / "one"), read_private(folder / "two").strip()) == ("text", "line")
 
 
@@ -83,9 +79,7 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("where", [state_dir, cache_dir])
 @pytest.mark.parametrize("linked", [False, True])
 @root
-def test_another_users_folder_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: Callable[[], Path], linked: bool
-) -> None:
+def test_another_users_folder_is_refused(tmp_path: Path, monkeypatch: Any, where: Any, linked: bool) -> None:
     theirs = tmp_path / "theirs"
     theirs.mkdir()
     if linked:
@@ -148,10 +142,8 @@ def test_only_its_own_plain_file_is_the_machines_lock(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "folder").mkdir()
     for name in ("hard", "soft", "pipe", "folder"):
-        with (
-            pytest.raises(SvloadError, match="is not a regular file of its own"),
-            machine_lock("me", 0.0, path=tmp_path / name),
-        ):
+        lock = machine_lock("me", 0.0, path=tmp_path / name)
+        with pytest.raises(SvloadError, match="is not a regular file of its own"), lock:
             pass
     assert precious.read_text() == "keep me"
 
@@ -165,3 +157,24 @@ def test_who_holds_the_lock_is_reported_as_text(tmp_path: Path) -> None:
         assert "\x1b" not in found[0]
         assert len(found[0]) <= 200
         assert len(str(caught.value)) < 400
+
+
+def test_own_variable_wins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SVLOAD_STATE", str(tmp_path / "s"))
+    monkeypatch.setenv("SVLOAD_CACHE", str(tmp_path / "c"))
+    monkeypatch.setenv("XDG_STATE_HOME", "/elsewhere")
+    assert state_dir() == tmp_path / "s"
+    assert cache_dir() == tmp_path / "c"
+    assert labs_dir() == tmp_path / "s" / "labs"
+
+
+def test_xdg_then_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("SVLOAD_STATE", raising=False)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert state_dir() == tmp_path / "svload"
+    monkeypatch.setenv("XDG_STATE_HOME", "relative/is/ignored")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert state_dir() == tmp_path / "home/.local/state/svload"
+    monkeypatch.delenv("SVLOAD_CACHE", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    assert cache_dir() == tmp_path / "home/.cache/svload"

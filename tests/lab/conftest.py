@@ -15,7 +15,7 @@ from tests.bounds import HANG_S
 
 from svload.host import Agent, start_agent
 from svload.lab import Lab
-from svload.model.facts import Endpoint
+from svload.model.facts import Endpoint, ServiceFacts
 from svload.model.study import ServiceSpec
 
 
@@ -68,18 +68,16 @@ def settled(lab: Lab, service: str, wanted: dict[str, float], before: dict[str, 
             return found
 
 
-def fetched(
-    at: Endpoint, path: str, times: int = 1, method: str = "GET", **headers: str
-) -> list[tuple[int, bytes]]:
+Answers = list[tuple[int, bytes]]
+
+
+def fetched(at: Endpoint, path: str, times: int = 1, method: str = "GET", **headers: str) -> Answers:
     """Status and body of each request of one connection; TLS is verified against the lab's authority. A `{}` in
     a header is the request's number."""
+    line = http.client.HTTPConnection(at.address, at.port, timeout=HANG_S)
     if at.scheme == "https":
-        context = ssl.create_default_context(cadata=at.ca_pem)
-        line: http.client.HTTPConnection = http.client.HTTPSConnection(
-            "localhost", at.port, context=context, timeout=HANG_S
-        )
-    else:
-        line = http.client.HTTPConnection(at.address, at.port, timeout=HANG_S)
+        tls = ssl.create_default_context(cadata=at.ca_pem)
+        line = http.client.HTTPSConnection("localhost", at.port, context=tls, timeout=HANG_S)
     found = []
     with contextlib.closing(line):
         for number in range(times):
@@ -93,6 +91,11 @@ def fetched(
 def sizes(at: Endpoint, path: str, times: int = 1, **headers: str) -> list[tuple[int, int]]:
     """Status and size of each GET of one connection."""
     return [(status, len(body)) for status, body in fetched(at, path, times, **headers)]
+
+
+def settings_of(facts: ServiceFacts) -> dict[str, str | None]:
+    """What the service has of each setting."""
+    return {one.name: one.found for one in facts.settings}
 
 
 def gone(lab_pids: list[int]) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.servers import child, free_port, wait_until
+from tests.servers import child, free_port
 
 from svload.host import Agent, start_agent
 from svload.host.agent.journal import CHILD, MARK, strays
@@ -92,14 +92,9 @@ def test_a_worker_that_left_its_session_never_answers_for_the_next_build(
 def test_what_a_child_started_is_found_by_its_mark_and_no_other_childs() -> None:
     code = "import os, time\nif os.fork(): os._exit(0)\nos.setsid(); print(os.getpid(), flush=True); time.sleep(600)"
     mark = f"a-lab-{os.getpid()}"  # the machine's own processes are searched, those of other tests too
-    begun = [
-        subprocess.Popen(
-            [sys.executable, "-c", code],
-            env={**os.environ, MARK: mark, CHILD: child},
-            stdout=subprocess.PIPE,
-        )
-        for child in ("api.server", "api.other")
-    ]
+    places = [{**os.environ, MARK: mark, CHILD: name} for name in ("api.server", "api.other")]
+    words = [sys.executable, "-c", code]
+    begun = [subprocess.Popen(words, env=place, stdout=subprocess.PIPE) for place in places]
     pids = [int(one.stdout.readline()) for one in begun if one.stdout is not None]
     try:
         assert [found.pid for found in strays(mark, "api.server")] == pids[:1]
@@ -119,19 +114,9 @@ def listening() -> Iterator[tuple[int, subprocess.Popen[str]]]:
         yield port, process
 
 
-@pytest.fixture
-def listener() -> Iterator[tuple[int, subprocess.Popen[str]]]:
-    with listening() as found:
-        yield found
-
-
 def facts(port: int) -> ServiceFacts:
-    return ServiceFacts(
-        service="api",
-        kit="command",
-        version="",
-        endpoints=(Endpoint(scheme="http", address="127.0.0.1", port=port),),
-    )
+    at = Endpoint(scheme="http", address="127.0.0.1", port=port)
+    return ServiceFacts(service="api", kit="command", version="", endpoints=(at,))
 
 
 def process(pid: int, later: int = 0) -> ProcessFact:
@@ -143,21 +128,19 @@ def sleeper() -> subprocess.Popen[bytes]:
     return subprocess.Popen(["sleep", "600"], start_new_session=True)
 
 
-def test_who_was_started_is_proved_by_the_socket(listener: tuple[int, subprocess.Popen[str]]) -> None:
-    port, server = listener
-    assert proved(facts(port), [process(server.pid)], "log") == []
+def test_who_was_started_is_proved_by_the_socket() -> None:
+    with listening() as (port, server):
+        assert proved(facts(port), [process(server.pid)], "log") == []
 
 
-def test_who_ran_before_is_refused(listener: tuple[int, subprocess.Popen[str]]) -> None:
-    port, server = listener
-    with sleeper() as started:
+def test_who_ran_before_is_refused() -> None:
+    with listening() as (port, server), sleeper() as started:
         with pytest.raises(SvloadError) as caught:
             proved(facts(port), [process(started.pid, later=1000)], "api.log")
         started.kill()
     [problem] = caught.value.problems
     assert problem.code == "service-not-ours"
-    assert f"process {server.pid}" in str(caught.value)
-    assert f"port {port}" in str(caught.value)
+    assert f"process {server.pid}" in str(problem) and f"port {port}" in str(problem)
 
 
 def test_who_began_later_is_named_and_taken_for_it() -> None:
@@ -171,11 +154,10 @@ def test_who_began_later_is_named_and_taken_for_it() -> None:
     assert "began after api was started" in text
 
 
-def test_unseen(listener: tuple[int, subprocess.Popen[str]], monkeypatch: pytest.MonkeyPatch) -> None:
-    port, server = listener
-    [text] = proved(facts(free_port()), [process(server.pid)], "log")
-    assert "could not be proved" in text
-    monkeypatch.setattr(owners_module, "descriptors", lambda pid: set())
-    [text] = proved(facts(port), [process(server.pid)], "log")
-    assert "hidden from this user" in text
-    wait_until(lambda: server.poll() is None)
+def test_unseen(monkeypatch: pytest.MonkeyPatch) -> None:
+    with listening() as (port, server):
+        [text] = proved(facts(free_port()), [process(server.pid)], "log")
+        assert "could not be proved" in text
+        monkeypatch.setattr(owners_module, "descriptors", lambda pid: set())
+        [text] = proved(facts(port), [process(server.pid)], "log")
+        assert "hidden from this user" in text

@@ -17,7 +17,7 @@ from svload.lab import Lab
 from svload.model.errors import SvloadError
 from svload.model.facts import ServiceFacts
 
-from .conftest import gone, spec
+from .conftest import gone, settings_of, spec
 
 pytestmark = pytest.mark.real
 PUT = "put 0 0 60 5\r\nhello"
@@ -45,11 +45,6 @@ def said(line: BufferedRWPair, command: str) -> str:
     return found
 
 
-def grown(lab: Lab, before: dict[str, float]) -> dict[str, float]:
-    after = lab.counters()["queue"].values
-    return {name: after[name] - before[name] for name in before}
-
-
 def watched(facts: ServiceFacts) -> Watched:
     return Watched({"admin": facts.admin}, "beanstalkd")
 
@@ -57,10 +52,7 @@ def watched(facts: ServiceFacts) -> Watched:
 def test_a_job_goes_through_and_every_command_is_counted(lab_of: Any) -> None:
     lab = lab_of(spec("queue", "beanstalkd", max_job="1 KiB"))
     facts = lab.up()["queue"]
-    assert {one.name: (one.asked, one.found) for one in facts.settings} == {
-        "max_job_bytes": ("1024", "1024"),
-        "binlog": ("off", "off"),
-    }
+    assert settings_of(facts) == {"max_job_bytes": "1024", "binlog": "off"}
     before = lab.counters()["queue"].values
     monitor = watched(facts)
     first = monitor.sample()
@@ -70,7 +62,8 @@ def test_a_job_goes_through_and_every_command_is_counted(lab_of: Any) -> None:
         assert say("delete 1", "delete 1") == ["DELETED", "NOT_FOUND"]
         assert say(f"put 0 0 60 1025\r\n{'x' * 1025}") == ["JOB_TOO_BIG"]
         assert say(PUT) == ["INSERTED 2"]
-    assert grown(lab, before) == {"requests": 6, "connections": 2}, "the client's and the monitor's"
+    grown = {name: value - before[name] for name, value in lab.counters()["queue"].values.items()}
+    assert grown == {"requests": 6, "connections": 2}, "the client's and the monitor's"
     last = monitor.sample()
     monitor.monitor.close()
     assert set(last) == set(type(monitor.monitor).metrics), "every documented metric is there, and no other"
@@ -115,9 +108,7 @@ def test_a_job_that_a_worker_still_holds_is_no_reset(lab_of: Any) -> None:
 @pytest.mark.parametrize(("options", "kept"), [({}, "TIMED_OUT"), ({"binlog_sync": "0 s"}, "RESERVED 1 5")])
 def test_jobs_outlive_its_end_where_they_are_on_disk(lab_of: Any, options: dict[str, str], kept: str) -> None:
     lab = lab_of(spec("queue", "beanstalkd", **options))
-    facts = lab.up()["queue"]
-    found = {one.name: one.found for one in facts.settings}
-    assert found["binlog"] == ("on" if options else "off")
+    assert settings_of(lab.up()["queue"])["binlog"] == ("on" if options else "off")
     with client(lab) as say:
         assert say(PUT) == ["INSERTED 1"]
     lab.faults.act("kill", "queue", "", {})
@@ -140,12 +131,8 @@ def test_a_worker_that_is_too_slow_is_reported_and_saturates_nothing(lab_of: Any
         wait_until(taken_back)
         late = monitor.until(lambda read: read["job_timeouts_total"] == 1)
     monitor.monitor.close()
-    assert (states(calm), moved(calm), saturated(calm)) == ({"its only thread": "clear"}, set(), ())
-    assert (states(late), moved(late), saturated(late)) == (
-        {"its only thread": "clear"},
-        {"job_timeouts_total"},
-        (),
-    )
+    for read, grown in ((calm, set()), (late, {"job_timeouts_total"})):
+        assert (states(read), moved(read), saturated(read)) == ({"its only thread": "clear"}, grown, ())
 
 
 @pytest.mark.parametrize(("share", "state"), [(1.2, "reached"), (0.5, "clear")])

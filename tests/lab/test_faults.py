@@ -16,7 +16,9 @@ from svload.host import Agent
 from svload.host.process import cgroups
 from svload.lab.lab import Lab
 from svload.model.errors import SvloadError
-from svload.model.study import ServiceSpec
+from svload.model.study import ObjectSet
+
+from .conftest import spec
 
 pytestmark = pytest.mark.truth
 SERVER = program(
@@ -29,11 +31,7 @@ SERVER = program(
         time.sleep(600)
     """,
 )
-WEB = ServiceSpec(
-    name="web",
-    kit="command",
-    options={"run": f"{sys.executable} server.py ${{port}}", "ready": "GET /", "replicas": 2},
-)
+WEB = spec("web", "command", run=f"{sys.executable} server.py ${{port}}", ready="GET /", replicas=2)
 
 
 @pytest.fixture
@@ -137,10 +135,7 @@ def test_a_server_that_does_not_come_up_again_is_reported(make: Callable[..., La
 
 
 def test_a_store_that_holds_its_objects_in_memory_has_them_again(make: Callable[..., Lab]) -> None:
-    from svload.model.study import ObjectSet
-
-    store = ServiceSpec(name="store", kit="truth", options={"role": "store"})
-    lab = make(store)
+    lab = make(spec("store", "truth", role="store"))
     lab.up()
     objects = ObjectSet(name="things", service="store", count=5, containers=1, size={"constant": 100})
     before = lab.stores.fill(objects, 1).table.columns()

@@ -27,9 +27,8 @@ from svload.model.study import ObjectSet
 
 from .store import Store, running
 
-OBJECTS = ObjectSet(
-    name="objects", service="store", accounts=7, containers=20, count=90, size={"constant": 300}
-)
+SIZE = {"constant": 300}
+OBJECTS = ObjectSet(name="objects", service="store", accounts=7, containers=20, count=90, size=SIZE)
 SEED = 5
 
 
@@ -105,33 +104,22 @@ def test_what_a_kept_store_lost_is_put_again(tmp_path: Path, loss: str) -> None:
         assert filled(facts).reused
 
 
-def test_a_filling_that_failed_goes_on_where_it_was(tmp_path: Path) -> None:
-    store = Store()
-    store.dies_after = 30
-    with running(store, tmp_path) as facts:
-        with pytest.raises(SvloadError, match="answered 500"):
-            filled(facts)
-        store.dies_after = None
-        done = filled(facts)
-    assert done.resumed == 30
-    assert done.put == 60
-    assert len(store.puts) == len(set(store.puts)) == 90
-    assert done.table == expected_table(planned_objects(OBJECTS, SEED), SEED)
-    assert not list(tmp_path.glob("filling-*")), "the notes have served"
-
-
-def test_what_a_store_forgot_at_its_kill_is_put_once_more(tmp_path: Path) -> None:
+@pytest.mark.parametrize("forgotten", [0, 3])
+def test_a_filling_that_failed_goes_on_where_it_was(tmp_path: Path, forgotten: int) -> None:
+    """What the store forgot at its end is put once more."""
     store = Store()
     store.dies_after = 50
     with running(store, tmp_path) as facts:
-        with pytest.raises(SvloadError):
+        with pytest.raises(SvloadError, match="answered 500"):
             filled(facts)
-        for path in store.puts[10:13]:
+        for path in store.puts[10 : 10 + forgotten]:
             del store.objects[path]
         store.dies_after = None
         done = filled(facts)
-    assert (done.resumed, done.put) == (50, 43)
+    assert (done.resumed, done.put) == (50, 40 + forgotten)
+    assert len(store.puts) - len(set(store.puts)) == forgotten
     assert done.table == expected_table(planned_objects(OBJECTS, SEED), SEED)
+    assert not list(tmp_path.glob("filling-*")), "the notes have served"
 
 
 def test_half_a_line_of_notes_is_no_note(tmp_path: Path) -> None:

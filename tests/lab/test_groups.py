@@ -1,4 +1,5 @@
-"""One control group a service: all that it starts is in it, and what could not act as written is refused."""
+"""One control group a service: all that it starts is in it, with its CPU, and what could not act as written is
+refused."""
 
 from __future__ import annotations
 
@@ -8,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.servers import program
+from tests.servers import program, wait_until
 
 from svload.lab.lab import Lab
 from svload.lab.setup import find_mistakes
 from svload.model.study import ServiceSpec
+from svload.watch.monitors.process import ProcessMonitor
 
+Make = Callable[..., Lab]
 FORKING = program(
     before="""
     while os.fork() == 0:  # a worker of its own session, as servers have them
@@ -24,9 +27,8 @@ FORKING = program(
 
 
 def spec(name: str = "api", kit: str = "command", **options: Any) -> ServiceSpec:
-    if kit == "command":
-        options = {"run": f"{sys.executable} server.py ${{port}}", "ready": "GET /", **options}
-    return ServiceSpec(name=name, kit=kit, options=options)
+    run = {"run": f"{sys.executable} server.py ${{port}}", "ready": "GET /"} if kit == "command" else {}
+    return ServiceSpec(name=name, kit=kit, options=run | options)
 
 
 @pytest.fixture
@@ -69,7 +71,7 @@ def test_a_machine_without_limits_is_refused_and_one_with_them_is_not() -> None:
 
 
 @pytest.mark.truth
-def test_a_service_is_held_as_one_children_included(make: Callable[..., Lab]) -> None:
+def test_a_service_is_held_as_one_children_included(make: Make) -> None:
     lab = make(spec(cpus=0.5, memory="64 MiB", pids=40))
     facts = lab.up()["api"]
     [group] = facts.groups
@@ -85,7 +87,7 @@ def test_a_service_is_held_as_one_children_included(make: Callable[..., Lab]) ->
 
 
 @pytest.mark.truth
-def test_services_within_a_machine_share_it_and_come_and_go_alone(make: Callable[..., Lab]) -> None:
+def test_services_within_a_machine_share_it_and_come_and_go_alone(make: Make) -> None:
     vm = spec("vm", "machine", memory="1 GiB")
     lab = make(vm, spec("a", within="vm"), spec("b", within="vm", pids=40))
     facts = lab.up()
@@ -102,7 +104,7 @@ def test_services_within_a_machine_share_it_and_come_and_go_alone(make: Callable
 
 
 @pytest.mark.truth
-def test_each_replica_has_a_group_within_the_machines(make: Callable[..., Lab]) -> None:
+def test_each_replica_has_a_group_within_the_machines(make: Make) -> None:
     vm = spec("vm", "machine", memory="1 GiB")
     lab = make(vm, spec(within="vm", cpus=0.5, replicas=2))
     facts = lab.up()["api"]
@@ -118,22 +120,48 @@ def test_each_replica_has_a_group_within_the_machines(make: Callable[..., Lab]) 
 
 
 @pytest.mark.parametrize("limits", [{"pids": 50}, {"memory": "200MB", "cpus": 0.5}])
-def test_no_folder_stays_of_a_service_with_limits_that_its_machine_has_not(
-    make: Callable[..., Lab], limits: dict[str, Any]
-) -> None:
+def test_no_folder_stays_of_a_service_with_limits_that_its_machine_has_not(make: Make, limits: Any) -> None:
     """With version 1 of the groups each limit has a hierarchy of its own, in which the machine's folder lies between."""
-    lab = make(
-        spec("vm", "machine", cpus=1.0), spec(within="vm", **limits), spec("other", within="vm", **limits)
-    )
-    facts = lab.up()
-    folders = {
-        parent
-        for one in facts.values()
-        for group in one.groups
-        for path in group.paths.values()
-        for parent in (Path(path), *Path(path).parents)
-        if any(above.name == "svload" for above in parent.parents)
-    }
+    members = [spec(name, within="vm", **limits) for name in ("api", "other")]
+    lab = make(spec("vm", "machine", cpus=1.0), *members)
+    paths = {Path(path) for one in lab.up().values() for group in one.groups for path in group.paths.values()}
+    above = {parent for path in paths for parent in (path, *path.parents)}
+    folders = {one for one in above if any(parent.name == "svload" for parent in one.parents)}
     assert all(folder.is_dir() for folder in folders)
     lab.down()
     assert [folder for folder in folders if folder.exists()] == []
+
+
+BURNT_S = 0.6
+BURNER = f"""\
+import os, signal, socket, sys, time
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)   # children are forgotten as they end, with their CPU time
+for _ in range(3):
+    if os.fork() == 0:
+        while time.process_time() < {BURNT_S / 3}:
+            pass
+        os._exit(0)
+with socket.create_server(("127.0.0.1", int(sys.argv[1]))) as server:
+    while True:
+        server.accept()
+"""
+
+
+@pytest.mark.parametrize(("limit", "sees_all"), [({"memory": "256 MiB"}, True), ({}, False)])
+def test_children_that_nobody_waits_for_count_where_there_is_a_group(
+    lab_of: Any, tmp_path: Path, needs: Any, limit: dict[str, str], sees_all: bool
+) -> None:
+    needs("root")
+    (tmp_path / "burner.py").write_text(BURNER)
+    run = f"{sys.executable} -S burner.py ${{port}}"
+    lab = lab_of(spec("web", run=run, tcp=True, ready="tcp", **limit))
+    monitor = ProcessMonitor("web", lab.up()["web"].model_dump(mode="json"))
+    read: dict[str, float] = {}
+
+    def ended() -> bool:
+        ProcessMonitor.table.renew()
+        read.update({one.metric: one.value for one in monitor.sample() if not one.entity})
+        return read["processes"] == 1
+
+    wait_until(ended)
+    assert (read["cpu_seconds_total"] >= BURNT_S) is sees_all

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from svload.lab import all_kits, find_mistakes
+from svload.lab import find_mistakes, kit_options
 from svload.model.errors import Problem, SvloadError
 from svload.study import load_study
 
@@ -31,9 +31,8 @@ profiles:
 
 def told(folder: Path, text: str, profile: str | None = None) -> list[tuple[int, Problem]]:
     (folder / "study.yaml").write_text(text, encoding="utf-8")
-    kits = {name: kit.Options for name, kit in all_kits().items()}
     try:
-        load_study(folder, profile=profile, kits=kits, check_lab=find_mistakes)
+        load_study(folder, profile=profile, kits=kit_options(), check_lab=find_mistakes)
     except SvloadError as error:
         return [(int(problem.place.rpartition(":")[2]), problem) for problem in error.problems]
     return []

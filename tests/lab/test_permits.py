@@ -16,7 +16,7 @@ from tests.servers import completed
 from tests.watch.watched import Watched
 
 from svload.lab import Lab, all_kits
-from svload.lab.kits.redis import _encoded, _read
+from svload.lab.kits.redis import _encoded, _known_to, _read
 from svload.model.facts import ServiceFacts
 
 from .conftest import fetched, settled, spec
@@ -27,17 +27,10 @@ Say = Callable[..., Any]
 
 def listening(pid: int) -> set[str]:
     """Local addresses, in hex, of the TCP sockets on which a process listens."""
-    held = set()
-    for name in os.listdir(f"/proc/{pid}/fd"):
-        link = os.readlink(f"/proc/{pid}/fd/{name}")
-        held |= {link[8:-1]} if link.startswith("socket:[") else set()
-    found = set()
-    for table in ("tcp", "tcp6"):
-        for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
-            fields = line.split()
-            if fields[3] == "0A" and fields[9] in held:
-                found.add(fields[1])
-    return found
+    held = {os.readlink(f"/proc/{pid}/fd/{name}") for name in os.listdir(f"/proc/{pid}/fd")}
+    tables = (Path(f"/proc/{pid}/net/{table}").read_text() for table in ("tcp", "tcp6"))
+    rows = [line.split() for table in tables for line in table.splitlines()[1:]]
+    return {row[1] for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in held}
 
 
 # Redis
@@ -76,14 +69,9 @@ def state_of(facts: ServiceFacts) -> dict[str, Any]:
     """What traffic must leave as it is: settings, users, programs, replication, where it listens."""
     with redis(facts, administrator=True) as say:
         told = str(say("INFO", "replication")).splitlines()
-        return {
-            "settings": say("CONFIG", "GET", "*"),
-            "users": say("ACL", "LIST"),
-            "modules": say("MODULE", "LIST"),
-            "functions": say("FUNCTION", "LIST"),
-            "replication": [
-                one for one in told if one.startswith(("role", "master_host", "connected_slaves"))
-            ],
+        asks = ("CONFIG GET *", "ACL LIST", "MODULE LIST", "FUNCTION LIST")
+        return {ask: say(*ask.split()) for ask in asks} | {
+            "replication": [one for one in told if one.startswith(("role", "master_host", "connected_"))],
             "listens": listening(facts.processes[0].pid),
         }
 
@@ -101,7 +89,6 @@ def every_command(facts: ServiceFacts) -> dict[str, list[str]]:
 def test_redis_refuses_each_command_outside_the_list(store: Lab) -> None:
     facts = store.facts()["store"]
     kit = all_kits()["redis"]
-    assert kit.permits is not None
     before, commands = state_of(facts), every_command(facts)
     assert len(commands) > 300, "it lists some 360, without those that are only a name for several"
     outside = {name for name in commands if name.split("|")[0] not in kit.permits.names}
@@ -163,18 +150,12 @@ def test_redis_counts_what_traffic_asks_and_nothing_of_svload(store: Lab) -> Non
     with redis(facts) as say:
         assert [say("SET", "a", "1"), say("GET", "a"), say("GET", "b")] == ["OK", "1", None]
     after = store.counters()["store"].values
-    assert {name: after[name] - before[name] for name in ("requests", "hits", "misses", "connections")} == {
-        "requests": 3.0,
-        "hits": 1.0,
-        "misses": 1.0,
-        "connections": 1.0,
-    }
+    wanted = {"requests": 3.0, "hits": 1.0, "misses": 1.0, "connections": 1.0}
+    assert {name: after[name] - before[name] for name in wanted} == wanted
     assert monitor.sample()["keys"] == 1.0
 
 
 def test_an_older_redis_gets_only_commands_that_it_knows() -> None:
-    from svload.lab.kits.redis import _known_to
-
     old, new = _known_to("Redis server v=6.0.16 sha=0"), _known_to("Redis server v=7.2.4 sha=0")
     assert old < new
     assert {"get", "set"} <= old
@@ -296,16 +277,8 @@ def database(needs: Callable[..., None], lab_of: Any) -> Lab:
 def told(lab: Lab, user: str, *statements: str) -> tuple[list[str], dict[int, str]]:
     """What statements answer, and which of them are refused: number → MariaDB's words."""
     where = lab.facts()["db"].outputs["socket"]
-    words = [
-        "mariadb",
-        "--no-defaults",
-        f"--socket={where}",
-        f"--user={user}",
-        "--batch",
-        "--force",
-        "--local-infile=1",
-    ]
-    words += ["--password=lab"] if user == "lab" else []
+    words = ["mariadb", "--no-defaults", f"--socket={where}", f"--user={user}", "--batch", "--force"]
+    words += ["--local-infile=1", *["--password=lab"] * (user == "lab")]
     ended = completed([*words, "--skip-column-names"], input=";\n".join(statements) + ";\n")
     errors = re.findall(r"^ERROR (\d+ \(\w+\)) at line (\d+): (.*)$", ended.stderr, re.MULTILINE)
     return ended.stdout.splitlines(), {int(line) - 1: f"{code} {why}" for code, line, why in errors}
@@ -314,19 +287,10 @@ def told(lab: Lab, user: str, *statements: str) -> tuple[list[str], dict[int, st
 def database_state(lab: Lab) -> list[Any]:
     users = "SELECT host, user, priv FROM mysql.global_priv ORDER BY 1, 2"
     schemas = "SELECT table_schema, table_name FROM information_schema.tables WHERE table_schema = 'lab'"
-    asked = (
-        "SHOW GLOBAL VARIABLES",
-        "SHOW DATABASES",
-        "SHOW PLUGINS",
-        "SHOW ALL SLAVES STATUS",
-        users,
-        schemas,
-    )
-    return [
-        told(lab, "root", *asked),
-        told(lab, "root", "SELECT * FROM lab.rows", "SELECT * FROM mysql.db"),
-        listening(lab.facts()["db"].processes[0].pid),
-    ]
+    shown = [f"SHOW {what}" for what in ("GLOBAL VARIABLES", "DATABASES", "PLUGINS", "ALL SLAVES STATUS")]
+    tables = ("SELECT * FROM lab.rows", "SELECT * FROM mysql.db")
+    pid = lab.facts()["db"].processes[0].pid
+    return [told(lab, "root", *shown, users, schemas), told(lab, "root", *tables), listening(pid)]
 
 
 def test_mariadb_refuses_each_statement_that_administrates(database: Lab) -> None:
@@ -350,16 +314,14 @@ def test_mariadb_grants_what_its_kit_permits_and_no_more(database: Lab) -> None:
     mine = "SELECT table_schema, privilege_type FROM information_schema.schema_privileges WHERE grantee LIKE '''lab''%'"
     assert told(database, "root", globally)[0] == ["USAGE"]
     assert set(told(database, "root", mine)[0]) == {f"lab\t{name}" for name in kit.permits.names}
-    rows, refused = told(
-        database,
-        "lab",
+    statements = (
         "INSERT INTO lab.rows VALUES (2), (3)",
         "UPDATE lab.rows SET id = 4 WHERE id = 3",
         "DELETE FROM lab.rows WHERE id = 1",
         "SELECT id FROM lab.rows ORDER BY id",
         "CREATE TEMPORARY TABLE lab.some AS SELECT * FROM lab.rows",
     )
-    assert (rows, refused) == (["2", "4"], {})
+    assert told(database, "lab", *statements) == (["2", "4"], {})
 
 
 def test_a_password_that_traffic_sets_for_itself_lasts_until_the_reset(database: Lab) -> None:
@@ -372,12 +334,8 @@ def test_a_trusted_studys_user_owns_its_database(needs: Callable[..., None], lab
     needs("mariadbd")
     lab = lab_of(spec("db", "mariadb"), trusted=True)
     lab.up()
-    made = (
-        "CREATE TABLE lab.rows (id INT)",
-        "CREATE VIEW lab.v AS SELECT * FROM lab.rows",
-        "DROP TABLE lab.rows",
-    )
-    assert told(lab, "lab", *made)[1] == {}
+    view = "CREATE VIEW lab.v AS SELECT * FROM lab.rows"
+    assert told(lab, "lab", "CREATE TABLE lab.rows (id INT)", view, "DROP TABLE lab.rows")[1] == {}
     assert list(told(lab, "lab", "SET GLOBAL max_connections = 1")[1]) == [0]
 
 
@@ -406,9 +364,8 @@ def ports(pids: Sequence[int]) -> set[int]:
     """Where these processes and their children listen."""
     found: set[int] = set()
     for pid in pids:
-        found |= {int(one.rpartition(":")[2], 16) for one in listening(pid)}
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        found |= ports([int(child) for child in children])
+        found |= {int(one.rpartition(":")[2], 16) for one in listening(pid)} | ports([*map(int, children)])
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,21 +20,22 @@ from svload.model.errors import SvloadError
 from svload.model.events import Event
 from svload.model.study import ServiceSpec
 
+from .conftest import gone, spec
+
 pytestmark = pytest.mark.truth
 SERVER = f"{sys.executable} -m http.server --bind 127.0.0.1 ${{port}}"
 
 
 def command(name: str = "api", **options: Any) -> ServiceSpec:
-    return ServiceSpec(name=name, kit="command", options={"run": SERVER, "ready": "GET /", **options})
+    return spec(name, "command", **{"run": SERVER, "ready": "GET /"} | options)
 
 
 def is_known(host: Agent, child: str) -> bool:
     """Whether a child of that name was ever started."""
-    try:
+    with suppress(SvloadError):
         host.exited(child)
-    except SvloadError:
-        return False
-    return True
+        return True
+    return False
 
 
 def test_a_command_starts_on_a_free_port_and_leaves_nothing(lab_of: Any, tmp_path: Path) -> None:
@@ -45,13 +47,12 @@ def test_a_command_starts_on_a_free_port_and_leaves_nothing(lab_of: Any, tmp_pat
     assert LOWEST <= endpoint.port <= HIGHEST
     assert call(f"http://127.0.0.1:{endpoint.port}/beside-the-study.txt") == (200, b"here")
     assert lab.endpoints() == {"http://api": endpoint}
-    assert [setting.name for setting in facts.settings] == ["nofile"]
-    assert facts.settings[0].asked == "400000"
+    assert [(one.name, one.asked) for one in facts.settings] == [("nofile", "400000")]
     assert lab.alive() == []
     [process] = facts.processes
-    assert Path(f"/proc/{process.pid}").exists()
+    assert not gone([process.pid])
     lab.down()
-    assert not Path(f"/proc/{process.pid}").exists()
+    assert gone([process.pid])
     assert not (tmp_path / "work/services").exists()
     assert [event.data["state"] for event in events if event.kind == "service"] == ["up", "ready", "down"]
 
@@ -75,9 +76,7 @@ def test_a_service_that_dies_at_once_is_reported_with_its_last_words(lab_of: Any
     [problem] = caught.value.problems
     assert problem.code == "service-died"
     assert "the tea is cold" in str(problem)
-    assert "the tea is cold" in Path(str(problem.details["log"])).read_text(), (
-        "where the message sends its reader"
-    )
+    assert "the tea is cold" in Path(str(problem.details["log"])).read_text(), "where it sends its reader"
     assert not (tmp_path / "work/services").exists()
 
 
@@ -144,7 +143,7 @@ def test_a_fixed_port_that_is_taken_is_reported(lab_of: Any) -> None:
 
 
 def external(at: str) -> ServiceSpec:
-    return ServiceSpec(name="there", kit="external", options={"at": at})
+    return spec("there", "external", at=at)
 
 
 def test_an_external_server_is_neither_started_nor_stopped(lab_of: Any, host: Agent) -> None:

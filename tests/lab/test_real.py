@@ -17,24 +17,15 @@ from svload.model.facts import Counters, Endpoint, ServiceFacts
 from svload.model.study import ObjectSet
 from svload.watch.monitors.mariadb import MariadbMonitor
 
-from .conftest import gone, settled, sizes, spec
+from .conftest import gone, settings_of, settled, sizes, spec
 
 pytestmark = pytest.mark.real
 
 
 def test_nginx_serves_files_over_both_schemes_and_counts_its_own_ports(lab_of: Any, needs: Any) -> None:
     needs("nginx")
-    lab = lab_of(
-        spec(
-            "site",
-            "nginx",
-            files={"/1k": "1 KiB", "/deep/b": 70000},
-            tls=True,
-            backlog=333,
-            workers=2,
-            tuning={"keepalive_requests": 5000},
-        )
-    )
+    options = {"tls": True, "backlog": 333, "workers": 2, "tuning": {"keepalive_requests": 5000}}
+    lab = lab_of(spec("site", "nginx", files={"/1k": "1 KiB", "/deep/b": 70000}, **options))
     facts = lab.up()["site"]
     at = lab.endpoints()
     before = lab.counters()["site"].values
@@ -42,11 +33,9 @@ def test_nginx_serves_files_over_both_schemes_and_counts_its_own_ports(lab_of: A
     assert before["file_resident_bytes"] == before["file_bytes"], "what was just written is in the page cache"
     assert sizes(at["http://site"], "/1k", times=3, Host="site") == [(200, 1024)] * 3
     assert sizes(at["https://site"], "/deep/b", times=2, Host="site") == [(200, 70000)] * 2
-    assert settled(lab, "site", {"requests": 5, "connections": 2}, before) == {
-        "requests": 5,
-        "connections": 2,
-    }
-    assert {setting.name: setting.found for setting in facts.settings} == {"backlog": "333"}
+    wanted = {"requests": 5, "connections": 2}
+    assert settled(lab, "site", wanted, before) == wanted
+    assert settings_of(facts) == {"backlog": "333"}
     assert facts.version.startswith("1.")
     pids = [process.pid for process in facts.processes]
     lab.down()
@@ -55,29 +44,16 @@ def test_nginx_serves_files_over_both_schemes_and_counts_its_own_ports(lab_of: A
 
 def test_varnish_counts_true_hits_and_misses_and_forgets_on_reset(lab_of: Any, needs: Any) -> None:
     needs("nginx", "varnishd", "hitch")
+    tuning = {"thread_pool_min": 20, "thread_pool_max": 90, "listen_depth": 200, "workspace_thread": "4k"}
     lab = lab_of(
         spec("site", "nginx", files={"/a": 2000}, tls="hitch"),
-        spec(
-            "cache",
-            "varnish",
-            of="site",
-            storage="64 MiB",
-            tls="hitch",
-            tuning={
-                "thread_pool_min": 20,
-                "thread_pool_max": 90,
-                "listen_depth": 200,
-                "workspace_thread": "4k",
-            },
-        ),
+        spec("cache", "varnish", of="site", storage="64 MiB", tls="hitch", tuning=tuning),
     )
     facts = lab.up()
     at = lab.endpoints()
     assert set(at) == {"http://site", "https://site", "http://cache", "https://cache"}
-    found = {setting.name: (setting.asked, setting.found) for setting in facts["cache"].settings}
-    assert found["thread_pool_max"] == ("90", "90")
-    assert found["workspace_thread"] == ("4k", "4k")
-    assert found["listen_depth"] == ("200", "200")
+    tuned = {"thread_pool_max": "90", "workspace_thread": "4k", "listen_depth": "200"}
+    assert settings_of(facts["cache"]).items() >= tuned.items()
 
     def through(scheme: str, wanted: dict[str, float], **headers: str) -> dict[str, float]:
         before = lab.counters()["cache"].values
@@ -109,9 +85,7 @@ def test_errors_and_answers_for_credentials_are_not_kept(lab_of: Any, needs: Any
     lab.up()
     at = lab.endpoints()["http://cache"]
     before = lab.counters()["cache"].values
-    assert sizes(at, "/nothing", times=3, Host="cache") == [(404, 153)] * 3 or {
-        status for status, _ in sizes(at, "/nothing", Host="cache")
-    } == {404}
+    assert [status for status, _ in sizes(at, "/nothing", times=3, Host="cache")] == [404] * 3
     assert sizes(at, "/a", times=3, Authorization="Basic none", Host="cache") == [(200, 2000)] * 3
     assert settled(lab, "cache", {"hits": 0.0}, before) == {"hits": 0.0}
     assert lab.counters()["site"].values["requests"] >= 6
@@ -122,10 +96,8 @@ def test_memcached_reports_its_settings(lab_of: Any, needs: Any) -> None:
     lab = lab_of(spec("store", "memcached", connections=2048, item_memory="32 MiB"))
     facts = lab.up()["store"]
     assert [end.scheme for end in facts.endpoints] == ["tcp"]
-    assert {setting.name: setting.found for setting in facts.settings} == {
-        "memcached.connections": "2048",
-        "memcached.item_memory_bytes": str(32 << 20),
-    }
+    held = {"memcached.connections": "2048", "memcached.item_memory_bytes": str(32 << 20)}
+    assert settings_of(facts) == held
     where = facts.admin["memcached"]
     assert lab.reset(["store"])["store"]["cmd_flush"] == 1
     assert memcache.stats(where["address"], where["port"])["curr_items"] == "0"
@@ -155,37 +127,23 @@ def redis_says(endpoint: Endpoint, *commands: str) -> list[str]:
 
 def test_redis_counts_its_load_forgets_on_reset_and_takes_its_options_live(lab_of: Any, needs: Any) -> None:
     needs("redis-server")
-    options = {
-        "connections": 200,
-        "tuning": {"hz": 50, "maxmemory-samples": 7, "tcp-backlog": 99, "save": "900 1"},
-    }
+    tuning = {"hz": 50, "maxmemory-samples": 7, "tcp-backlog": 99, "save": "900 1"}
+    options = {"connections": 200, "tuning": tuning}
     lab = lab_of(spec("store", "redis", item_memory="64 MiB", eviction="allkeys-lru", **options))
     facts = lab.up()["store"]
-    assert {setting.name: setting.found for setting in facts.settings} == {
-        "maxclients": "200",
-        "maxmemory": str(64 << 20),
-        "maxmemory-policy": "allkeys-lru",
-        "io-threads": "1",
-        "hz": "50",
-        "maxmemory-samples": "7",
-        "save": "900 1",
-        "tcp-backlog": "99",
-    }
+    memory = {"maxmemory": str(64 << 20), "maxmemory-policy": "allkeys-lru"}
+    tuned = {name: str(value) for name, value in tuning.items()}
+    assert settings_of(facts) == {"maxclients": "200", "io-threads": "1"} | memory | tuned
     at = lab.endpoints()["tcp://store"]
     assert redis_says(at, "SET a 1", "SET b 2") == ["+OK", "+OK"]
     assert lab.reset(["store"])["store"]["keys"] == 0
     before = lab.counters()["store"].values
     assert redis_says(at, "GET a", "SET a 1", "EXISTS a", "EXISTS b") == ["$-1", "+OK", ":1", ":0"]
-    after = lab.counters()["store"].values
-    assert {name: after[name] - before[name] for name in before} == {
-        "requests": 4,
-        "hits": 1,
-        "misses": 2,
-        "connections": 1,
-    }
+    grown = {name: value - before[name] for name, value in lab.counters()["store"].values.items()}
+    assert grown == {"requests": 4, "hits": 1, "misses": 2, "connections": 1}
     pids = [process.pid for process in facts.processes]
     assert lab.apply([spec("store", "redis", item_memory="32 MiB", eviction="volatile-ttl", **options)]) == []
-    found = {setting.name: setting.found for setting in lab.facts()["store"].settings}
+    found = settings_of(lab.facts()["store"])
     assert (found["maxmemory"], found["maxmemory-policy"]) == (str(32 << 20), "volatile-ttl")
     assert redis_says(at, "GET a") == ["$1"], "what it held is still there"
     lab.down()
@@ -211,27 +169,19 @@ def asked_of(facts: ServiceFacts, statement: str, user: str = "lab", password: s
 
 def test_mariadb_is_created_counted_and_reset(lab_of: Any, needs: Any, tmp_path: Path) -> None:
     needs("mariadbd", "mariadb-install-db", "mariadb")
-    (tmp_path / "tables.sql").write_text(
-        "CREATE TABLE users (name VARCHAR(9) PRIMARY KEY); INSERT INTO users VALUES ('ada');"
-    )
-    options: dict[str, Any] = {
-        "sql": "tables.sql",
-        "buffer_pool": "64 MiB",
-        "tuning": {"back_log": 33, "thread_cache_size": 5},
-    }
+    tables = "CREATE TABLE users (name VARCHAR(9) PRIMARY KEY); INSERT INTO users VALUES ('ada');"
+    (tmp_path / "tables.sql").write_text(tables)
+    tuning = {"back_log": 33, "thread_cache_size": 5}
+    options: dict[str, Any] = {"sql": "tables.sql", "buffer_pool": "64 MiB", "tuning": tuning}
     lab = lab_of(spec("db", "mariadb", connections=20, **options))
     facts = lab.up()["db"]
-    assert {setting.name: setting.found for setting in facts.settings} == {
-        "max_connections": "20",
-        "innodb_buffer_pool_size": str(64 << 20),
-        "thread_cache_size": "5",
-        "back_log": "33",
-    }
+    tuned = {"thread_cache_size": "5", "back_log": "33", "innodb_buffer_pool_size": str(64 << 20)}
+    assert settings_of(facts) == {"max_connections": "20"} | tuned
     assert "MariaDB" in facts.version
     before = lab.counters()["db"].values
     assert asked_of(facts, "INSERT INTO users VALUES ('ben'); SELECT COUNT(*) FROM users") == "2"
-    after = lab.counters()["db"].values
-    assert {name: after[name] - before[name] for name in before} == {"requests": 2, "connections": 1}
+    grown = {name: value - before[name] for name, value in lab.counters()["db"].values.items()}
+    assert grown == {"requests": 2, "connections": 1}
     assert "Access denied" in asked_of(facts, "SELECT 1", password="wrong")
     assert "denied" in asked_of(facts, "SELECT * FROM mysql.global_priv")
 
@@ -262,21 +212,12 @@ def test_an_sql_fault_is_reported_in_mariadbs_words(lab_of: Any, needs: Any, tmp
 
 def test_hitch_as_a_service_of_its_own(lab_of: Any, needs: Any) -> None:
     needs("hitch", "nginx")
-    lab = lab_of(
-        spec("site", "nginx", files={"/a": 2000}),
-        spec(
-            "front",
-            "hitch",
-            of="site",
-            workers=1,
-            backlog=77,
-            tuning={"keepalive": 60, "prefer-server-ciphers": True},
-        ),
-    )
+    options = {"workers": 1, "backlog": 77, "tuning": {"keepalive": 60, "prefer-server-ciphers": True}}
+    lab = lab_of(spec("site", "nginx", files={"/a": 2000}), spec("front", "hitch", of="site", **options))
     facts = lab.up()
     assert set(lab.endpoints()) == {"http://site", "https://front"}
     assert sizes(lab.endpoints()["https://front"], "/a", times=2, Host="front") == [(200, 2000)] * 2
-    assert {setting.name: setting.found for setting in facts["front"].settings} == {"hitch.backlog": "77"}
+    assert settings_of(facts["front"]) == {"hitch.backlog": "77"}
     assert [process.name for process in facts["front"].processes] == ["hitch"]
 
 
@@ -301,7 +242,6 @@ def _is_taken(folder: Path, directive: str) -> bool:
 
 def test_nginx_takes_the_directives_that_a_study_may_tune(needs: Any, tmp_path: Path) -> None:
     needs("nginx")
-    assert [name for name in sorted(DIRECTIVES | OWN) if not _is_taken(tmp_path, name)] == []
-    assert not [
-        name for name in ("sendfle", "proxy_pass", "upstream", "load_module") if _is_taken(tmp_path, name)
-    ]
+    others = {"sendfle", "proxy_pass", "upstream", "load_module"}
+    taken = {name for name in DIRECTIVES | OWN | others if _is_taken(tmp_path, name)}
+    assert taken == DIRECTIVES | OWN

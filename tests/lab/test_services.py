@@ -22,6 +22,8 @@ from svload.lab.names import endpoints
 from svload.model.errors import SvloadError
 from svload.model.study import ServiceSpec
 
+from .conftest import spec
+
 pytestmark = pytest.mark.truth
 
 TELLER = program(
@@ -48,9 +50,8 @@ def lab(host: Agent, folder: Path, tmp_path: Path) -> Iterator[Make]:
     made: list[Lab] = []
 
     def make(**services: dict[str, Any]) -> Lab:
-        one = Lab(specs(**services), host, tmp_path / "work", tmp_path / "cache", study_dir=folder)
-        made.append(one)
-        return one
+        made.append(Lab(specs(**services), host, tmp_path / "work", tmp_path / "cache", study_dir=folder))
+        return made[-1]
 
     yield make
     for one in made:
@@ -58,10 +59,7 @@ def lab(host: Agent, folder: Path, tmp_path: Path) -> Iterator[Make]:
 
 
 def specs(**services: dict[str, Any]) -> list[ServiceSpec]:
-    return [
-        ServiceSpec(name=name, kit=options.get("kit", "command"), options={k: v for k, v in options.items() if k != "kit"})
-        for name, options in services.items()
-    ]  # fmt: skip
+    return [spec(name, **{"kit": "command"} | options) for name, options in services.items()]
 
 
 def teller(words: str = "${port}", **options: Any) -> dict[str, Any]:
@@ -79,10 +77,8 @@ def refused(**services: dict[str, Any]) -> list[str]:
 
 
 def test_a_service_gets_the_address_of_another_and_starts_after_it(lab: Make) -> None:
-    up = lab(
-        app=teller("${port} ${db.port} ${db.host}", environment={"DB": "${db.url}"}), db=teller(needs=[])
-    )
-    facts = up.up()
+    app = teller("${port} ${db.port} ${db.host}", environment={"DB": "${db.url}"})
+    facts = lab(app=app, db=teller(needs=[])).up()
     app, db = facts["app"].endpoints[0], facts["db"].endpoints[0]
     found = told(f"http://127.0.0.1:{app.port}/")
     assert found["args"] == [str(app.port), str(db.port), "127.0.0.1"]
@@ -101,11 +97,16 @@ def test_needs_must_be_services_and_no_circle() -> None:
     assert not refused(app=teller(needs=["db"]), db=teller())
 
 
-def test_a_change_of_a_service_restarts_those_that_name_it(lab: Make) -> None:
+def test_a_change_or_a_restart_of_a_service_restarts_those_that_name_it(lab: Make) -> None:
     app, other = teller("${port} ${db.port}"), teller()
     up = lab(app=app, db=teller(), other=other)
     up.up()
     assert up.apply(specs(app=app, db=teller("${port} anew"), other=other)) == ["app", "db"]
+    before = {name: facts.processes[0].pid for name, facts in up.facts().items()}
+    assert up.restart(["db"]) == ["app", "db"]
+    after = {name: facts.processes[0].pid for name, facts in up.facts().items()}
+    assert {name for name in before if before[name] != after[name]} == {"app", "db"}
+    wait_until(lambda: not up.alive())
 
 
 def test_further_ports_have_endpoints_of_their_own(lab: Make) -> None:
@@ -218,9 +219,8 @@ def test_what_maven_leaves_in_each_module_is_no_source(tmp_path: Path) -> None:
 
 
 def test_the_compilers_error_is_reported(lab: Make, source: Path) -> None:
-    (source / "Makefile").write_text(
-        "all:\n\t@echo compiling\n\t@echo 'a.c:7: error: no such thing'; exit 1\n"
-    )
+    failing = "all:\n\t@echo compiling\n\t@echo 'a.c:7: error: no such thing'; exit 1\n"
+    (source / "Makefile").write_text(failing)
     with pytest.raises(SvloadError) as failed:
         lab(app=built()).up()
     (problem,) = failed.value.problems
@@ -272,10 +272,7 @@ def test_files_are_made_once_and_named_to_the_command(lab: Make) -> None:
     "options",
     [
         *({"ready": ready} for ready in ("GET admin/health", "tcp admin", "POST /", "GET health", "udp")),
-        *(
-            {"build": build}
-            for build in ("target", {"ninja": "target"}, {"make": "a", "pip": "b"}, {"make": 3}, {})
-        ),
+        *({"build": one} for one in ("a", {"ninja": "a"}, {"make": "a", "pip": "b"}, {"make": 3}, {})),
         *({"files": files} for files in ({}, {"../a": "1 kB"}, {"a": "1 TB"}, {"a/b": 1}, "/etc", "../x", 3)),
         *({"files": files} for files in ("${build}/../x", "${build}", "${build}//etc")),
     ],
@@ -327,12 +324,3 @@ def test_a_service_without_files_has_none_to_drop(lab: Make) -> None:
     up.up()
     with pytest.raises(SvloadError, match="names no files"):
         up.drop_cache(["app"])
-
-
-def test_a_restart_takes_along_who_needs_it(lab: Make) -> None:
-    up = lab(app=teller("${port} ${db.port}"), db=teller(), other=teller())
-    before = {name: facts.processes[0].pid for name, facts in up.up().items()}
-    assert up.restart(["db"]) == ["app", "db"]
-    after = {name: facts.processes[0].pid for name, facts in up.facts().items()}
-    assert {name for name in before if before[name] != after[name]} == {"app", "db"}
-    wait_until(lambda: not up.alive())

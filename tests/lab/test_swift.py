@@ -1,35 +1,34 @@
-"""Swift behind Varnish, both with TLS fronts: the lab of the svLoad study, small."""
+"""Swift behind Varnish, both with TLS fronts: the lab of the svLoad study, small; and the collector of its counters."""
 
 from __future__ import annotations
 
 import hashlib
+import select
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.bounds import HANG_S
 from tests.evolve import evolve
 
 from svload.host import Agent
 from svload.lab import Lab, install
 from svload.lab.kits.swift import canonical
+from svload.lab.tools import collector
+from svload.lab.tools.collector import Sums
 from svload.model.facts import Endpoint
 from svload.model.study import ObjectSet, ServiceSpec
 
-from .conftest import fetched, settled
+from .conftest import fetched, gone, settled
 
 SPECS = (
     ServiceSpec(name="backend", kit="swift", options={"tls": "hitch", "nofile": 4096}),
     ServiceSpec(name="cache", kit="varnish", options={"of": "backend", "tls": "hitch"}),
 )
-OBJECTS = ObjectSet(
-    name="objects",
-    service="backend",
-    accounts=2,
-    containers=4,
-    count=20,
-    size={"lognormal": {"median": 4096, "p99": 40960}},
-)
+SIZE = {"lognormal": {"median": 4096, "p99": 40960}}
+OBJECTS = ObjectSet(name="objects", service="backend", accounts=2, containers=4, count=20, size=SIZE)
 CASES = [("http", "backend"), ("https", "backend"), ("http", "cache"), ("https", "cache")]
 
 
@@ -61,10 +60,9 @@ def test_objects_are_listed_fetched_and_cached(lab: Lab, agent: Agent, tmp_path:
     assert not lab.stores.filled()["objects"].reused
     at = lab.endpoints()
     bodies = {}
+    rows = list(zip(table["path"], table["size_bytes"], table["digest"], strict=True))
     for scheme, service in CASES:
-        for path, size, digest in list(zip(table["path"], table["size_bytes"], table["digest"], strict=True))[
-            :5
-        ]:
+        for path, size, digest in rows[:5]:
             body = fetch(at[f"{scheme}://{service}"], path)
             assert (len(body), hashlib.md5(body).hexdigest()) == (size, digest), (scheme, service, path)
             bodies[path] = body
@@ -93,28 +91,18 @@ def test_objects_are_listed_fetched_and_cached(lab: Lab, agent: Agent, tmp_path:
     assert (asked["node_timeout"], asked["conn_timeout"], asked["backlog"]) == ("30", "5", "4096")
     workers = facts["backend"].admin["workers"]
     assert workers == {"port": at["http://backend"].port, "connections": 1024}
-    assert [process.name for process in facts["backend"].processes] == [
-        "memcached",
-        "account",
-        "container",
-        "object",
-        "proxy",
-        "hitch",
-    ]
+    names = ["memcached", "account", "container", "object", "proxy", "hitch"]
+    assert [process.name for process in facts["backend"].processes] == names
     key = (tmp_path / "work/services/backend/filler.key").read_text().strip()
-    assert key not in "".join(one.model_dump_json() for one in lab.facts().values()), (
-        "secrets reach no artefact"
-    )
+    assert not any(key in one.model_dump_json() for one in lab.facts().values()), "secrets are in no artefact"
 
-    assert lab.apply([evolve(SPECS[0], options={**SPECS[0].options, "memcache_pool": 10}), SPECS[1]]) == [
-        "backend",
-        "cache",
-    ]
+    pooled = evolve(SPECS[0], options={**SPECS[0].options, "memcache_pool": 10})
+    assert lab.apply([pooled, SPECS[1]]) == ["backend", "cache"]
     assert lab.stores.filled()["objects"].reused, "what it stores outlives a restart"
     assert fetch(lab.endpoints()["https://cache"], path) == bodies[path]
     processes = [process.pid for one in lab.facts().values() for process in one.processes]
     lab.down()
-    assert not any(Path(f"/proc/{pid}").exists() for pid in processes)
+    assert gone(processes)
     assert not (tmp_path / "work/services").exists()
 
     again = Lab(SPECS, agent, tmp_path / "again", cache)
@@ -138,12 +126,32 @@ def test_what_the_proxy_asks_itself_is_no_request() -> None:
         "proxy-server.object.PUT.201.xfer": 70.0,
     }
     found = canonical({"sums": sums, "datagrams": 40, "dropped": 1}, at_ns=1)
-    assert found.values == {
-        "requests": 7,
-        "answers": 7,
-        "status.200": 5,
-        "status.503": 2,
-        "body_bytes_out": 500,
-    }
+    statuses = {"status.200": 5, "status.503": 2}
+    assert found.values == {"requests": 7, "answers": 7, "body_bytes_out": 500} | statuses
     assert found.raw["statsd.dropped"] == 1
     assert not found.exact
+
+
+def test_statsd_lines_are_summed_and_rubbish_ignored() -> None:
+    sums = Sums()
+    sums.add(b"a.b:3.25|ms")
+    sums.add(b"a.b:1|ms\na.bytes:100|c")
+    sums.add(b"a.bytes:7|c|@0.5")
+    sums.add(b"rubbish")
+    sums.add(b"c:x|c")
+    sums.add(b"g:5|g")
+    sums.add(b"d:1|c|@0")
+    assert sums.sums == {"a.b": 2.0, "a.bytes": 114.0}
+    assert sums.datagrams == 7
+
+
+def test_sums_of_more_than_a_datagram_are_answered() -> None:
+    sums = Sums()
+    for number in range(5_000):
+        sums.add(f"proxy-server.object.GET.{number}.timing:1|ms".encode())
+    with collector._bound("127.0.0.1", 0) as statsd, ThreadPoolExecutor(1) as other:
+        port = statsd.getsockname()[1]
+        asked = other.submit(collector.ask, "127.0.0.1", port, HANG_S)
+        select.select([statsd], [], [], HANG_S)
+        collector._drain(statsd, port, sums)
+        assert asked.result()["sums"] == sums.sums

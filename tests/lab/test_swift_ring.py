@@ -22,7 +22,7 @@ from svload.host import Agent
 from svload.host.agent.journal import read_entries
 from svload.host.process import cgroups
 from svload.lab import Lab, install
-from svload.lab.kits.swift import Swift, SwiftOptions, _daemons
+from svload.lab.kits.swift import SwiftOptions, _daemons
 from svload.model.errors import SvloadError
 from svload.model.facts import Endpoint
 from svload.model.study import ServiceSpec
@@ -54,14 +54,11 @@ class Store:
 
     def __init__(self, at: Endpoint) -> None:
         self._at, self._token = at, ""
-        self._token = self.call(
-            "GET", "/auth/v1.0", **{"X-Auth-User": "lab:writer", "X-Auth-Key": "writing"}
-        )[1]
+        who = {"X-Auth-User": "lab:writer", "X-Auth-Key": "writing"}
+        self._token = self.call("GET", "/auth/v1.0", **who)[1]
         assert self.call("PUT", "/v1/AUTH_lab/c")[0] == 201
 
-    def call(
-        self, method: str, path: str, body: bytes | None = None, **headers: str
-    ) -> tuple[int, str, bytes]:
+    def call(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, str, bytes]:
         """Status, the token if the answer has one, and the body."""
         with closing(http.client.HTTPConnection(self._at.address, self._at.port, timeout=HANG_S)) as line:
             line.request(method, path, body, headers | ({"X-Auth-Token": self._token} if self._token else {}))
@@ -77,13 +74,17 @@ class Store:
         return hashlib.md5(body).hexdigest()
 
 
+def ring(tmp_path: Path, agent: Agent, live: dict[str, tuple[str, ...]]) -> Lab:
+    """A ring that is not up, whose parts may be given these limits."""
+    cache = Path(os.environ.get("SVLOAD_TEST_CACHE") or tmp_path / "cache")
+    install((SPEC,), cache)
+    return Lab((SPEC,), agent, tmp_path / "work", cache, live_limits=live)
+
+
 @pytest.fixture
 def lab(tmp_path: Path, agent: Agent, needs: Any) -> Iterator[Lab]:
     needs("memcached")
-    cache = Path(os.environ.get("SVLOAD_TEST_CACHE") or tmp_path / "cache")
-    install((SPEC,), cache)
-    live = {"backend.object-2": ("cpus", "memory_bytes"), "backend": ("pids",)}
-    made = Lab((SPEC,), agent, tmp_path / "work", cache, live_limits=live)
+    made = ring(tmp_path, agent, {"backend.object-2": ("cpus", "memory_bytes"), "backend": ("pids",)})
     yield made
     made.down()
 
@@ -111,7 +112,6 @@ def test_the_ring_reads_on_without_a_server_and_is_whole_after_it(lab: Lab, tmp_
 
     wait_until(lambda: held() == [8, 8, 8])
     kit = lab._here._standing["backend"].kit
-    assert isinstance(kit, Swift)
     assert kit.parts("object-2") == [f"object-2{end}" for end in ends]
     assert kit.parts("object") == [f"object-{n}{end}" for n in (1, 2, 3) for end in ends]
     assert kit.parts("proxy") == ["proxy"]
@@ -177,10 +177,7 @@ def test_one_object_server_is_limited_and_restarted(lab: Lab, tmp_path: Path, ne
 def test_a_process_is_held_as_one_part_alone(tmp_path: Path, agent: Agent, needs: Any) -> None:
     """Cases of one run may limit parts that share processes, which no plan of a case sees."""
     needs("root", "memcached")
-    cache = Path(os.environ.get("SVLOAD_TEST_CACHE") or tmp_path / "cache")
-    install((SPEC,), cache)
-    live = {"backend.object-2": ("cpus",), "backend.object": ("cpus",)}
-    lab = Lab((SPEC,), agent, tmp_path / "work", cache, live_limits=live)
+    lab = ring(tmp_path, agent, {"backend.object-2": ("cpus",), "backend.object": ("cpus",)})
     with pytest.raises(SvloadError, match="object-2 and object of backend can't both be limited"):
         lab.up()
 
@@ -199,9 +196,8 @@ def test_a_listing_gets_what_it_missed_while_its_server_was_away(lab: Lab, tmp_p
 
 
 def test_each_updater_has_the_device_of_its_server_alone() -> None:
-    text = _daemons(
-        SwiftOptions(object_servers=3, object_replicas=3, updater_interval="7s"), Path("/devices/of-2")
-    )
+    options = SwiftOptions(object_servers=3, object_replicas=3, updater_interval="7s")
+    text = _daemons(options, Path("/devices/of-2"))
     assert "[object-updater]\ninterval = 7\ndevices = /devices/of-2\n" in text
 
 

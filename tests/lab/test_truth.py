@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,24 +14,18 @@ from svload.model.errors import SvloadError
 from svload.model.study import ObjectSet, ServiceSpec
 from svload.watch.http import AdminConnection
 
-from .conftest import sizes
+from .conftest import gone, settings_of, sizes, spec
 
 pytestmark = pytest.mark.truth
 OBJECTS = ObjectSet(name="objects", service="backend", containers=5, count=300, size={"constant": 4096})
 
 
 def backend(**options: Any) -> ServiceSpec:
-    return ServiceSpec(
-        name="backend", kit="truth", options={"role": "store", "service_time": "2 ms", "tls": True, **options}
-    )
+    return spec("backend", "truth", **{"role": "store", "service_time": "2 ms", "tls": True} | options)
 
 
-def cache(**options: Any) -> ServiceSpec:
-    return ServiceSpec(
-        name="cache",
-        kit="truth",
-        options={"role": "cache", "of": "backend", "service_time": "0.5 ms", "tls": True, **options},
-    )
+def cache() -> ServiceSpec:
+    return spec("cache", "truth", role="cache", of="backend", service_time="0.5 ms", tls=True)
 
 
 @pytest.fixture
@@ -43,10 +36,10 @@ def lab(lab_of: Any) -> Any:
 def test_it_counts_what_its_kit_says(lab: Lab) -> None:
     lab.up()
     counted = lab.counters()
-    for spec in (cache(), backend()):
-        says = all_kits()[spec.kit].counts(spec.options)
+    for one in (cache(), backend()):
+        says = all_kits()[one.kit].counts(one.options)
         assert says
-        assert set(says) <= set(counted[spec.name].values)
+        assert set(says) <= set(counted[one.name].values)
     assert ("hits" in counted["cache"].values, "hits" in counted["backend"].values) == (True, False)
 
 
@@ -78,7 +71,7 @@ def test_the_embedded_lab_is_filled_listed_loaded_counted_and_reset(lab: Lab) ->
     assert proof["backend"]["store_objects"] == 300, "a store keeps its objects"
     processes = [process.pid for one in facts.values() for process in one.processes]
     lab.down()
-    assert not any(Path(f"/proc/{pid}").exists() for pid in processes)
+    assert gone(processes)
 
 
 def test_a_planted_fault_acts_until_the_next_case(lab: Lab) -> None:
@@ -103,11 +96,11 @@ def test_live_options_change_without_a_restart_and_others_with_one(lab: Lab) -> 
     running = AdminConnection(lab.facts()["backend"].admin["truth"]["url"]).get_json("/config")
     assert (running["queue_limit"], running["service_time"]) == (50, {"constant_ns": 300_000_000})
     assert lab.apply([cache(), backend(rate_limit="1 MiB/s")]) == []
-    assert {one.name: one.found for one in lab.facts()["backend"].settings}["rate_limit"] == str(1 << 20)
+    assert settings_of(lab.facts()["backend"])["rate_limit"] == str(1 << 20)
 
     assert lab.apply([cache(), backend(backlog=64)]) == ["cache", "backend"]
     assert lab.facts()["backend"].processes != before["backend"].processes
-    assert {one.name: one.found for one in lab.facts()["backend"].settings} == {"backlog": "64"}
+    assert settings_of(lab.facts()["backend"]) == {"backlog": "64"}
     answers = sizes(lab.endpoints()["http://cache"], table["path"][0], 2)
     assert answers == [(200, 4096)] * 2, "a store that lost its objects is filled again"
 
@@ -136,5 +129,5 @@ def test_who_wants_out_does_not_wait_for_the_filling(lab_of: Any) -> None:
     lab.up()
     wanted[0] = True
     with pytest.raises(SvloadError) as caught:
-        lab.stores.fill(OBJECTS, seed=3).table.columns()
+        lab.stores.fill(OBJECTS, seed=3)
     assert {problem.code for problem in caught.value.problems} == {"interrupted"}

@@ -43,22 +43,18 @@ def table(fds: float, throttled: float) -> dict[str, tuple[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("fds", "throttled", "held"),
+    ("read", "held"),
     [
-        (90, 0.3, None),
-        (91, 0.3, ("app.fds > 90", "91")),
-        (3, 0.8, ("app.throttled > 10 %", "20 %")),
-        (99, 0.8, ("app.fds > 90", "99")),
+        (readings(), None),
+        (table(90, 0.3), None),
+        (table(91, 0.3), ("app.fds > 90", "91")),
+        (table(3, 0.8), ("app.throttled > 10 %", "20 %")),
+        (table(99, 0.8), ("app.fds > 90", "99")),
     ],
+    ids=["nothing read", "none", "the first", "the second", "both"],
 )
-def test_the_first_that_holds(
-    config: CaseConfig, fds: float, throttled: float, held: tuple[str, str] | None
-) -> None:
-    assert first_held(config, table(fds, throttled), 10 * SECOND, 15 * SECOND) == held
-
-
-def test_nothing_read_is_nothing_held(config: CaseConfig) -> None:
-    assert first_held(config, readings(), 10 * SECOND, 15 * SECOND) is None
+def test_the_first_that_holds(config: CaseConfig, read: Any, held: tuple[str, str] | None) -> None:
+    assert first_held(config, read, 10 * SECOND, 15 * SECOND) == held
 
 
 def test_it_is_asked_once_a_second_of_the_last_five(config: CaseConfig) -> None:
@@ -88,6 +84,10 @@ def test_the_event_ends_the_run() -> None:
     assert abort_of(Event("notice", {"abort": ["x", "y"]})) is None
 
 
+def watching(config: CaseConfig, that: str, ramp_ns: int = 0) -> Watch:
+    return Watch(evolve(config, abort_ifs=(that,)), lambda from_ns, to_ns: table(0, 0), ramp_ns)
+
+
 def report(ok: int, failed: int, p95_ms: float | None) -> dict[str, Any]:
     last = {"response_p95_ns": p95_ms and p95_ms * 1e6}
     return {"name": "users", "ok": ok, "failed": failed, "last": last}
@@ -107,11 +107,8 @@ def report(ok: int, failed: int, p95_ms: float | None) -> dict[str, Any]:
         ("failed > 3", [(0, 9, 9.0), (40, 9, 9.0), (80, 9, 9.0)], None),  # before these seconds
     ],
 )
-def test_what_clients_see_ends_a_run(
-    config: CaseConfig, that: str, reports: list[tuple[int, int, float | None]], held: str | None
-) -> None:
-    asked = evolve(config, abort_ifs=(that,))
-    watch = Watch(asked, lambda from_ns, to_ns: table(0, 0))
+def test_what_clients_see_ends_a_run(config: CaseConfig, that: str, reports: Any, held: str | None) -> None:
+    watch = watching(config, that)
     found: dict[str, object] = {}
     for second, one in enumerate(reports, 1):
         at_ns = second * SECOND
@@ -120,34 +117,22 @@ def test_what_clients_see_ends_a_run(
 
 
 def test_a_single_second_and_a_ramp_end_nothing(config: CaseConfig) -> None:
-    asked = evolve(config, abort_ifs=("error_rate > 10 %",))
-    watch = Watch(asked, lambda from_ns, to_ns: table(0, 0))
+    watch = watching(config, "error_rate > 10 %")
     for at, failed in ((1, 0), (2, 99)):
         assert watch.held(0, at * SECOND, [report(0, failed, None)], at * SECOND) == {}
-    watch = Watch(asked, lambda from_ns, to_ns: table(0, 0), 4 * SECOND)
-    found = [
-        watch.held(0, at * SECOND, [report(0, 99 * at, None)], at * SECOND) != {} for at in (1, 2, 3, 4, 5, 6)
-    ]
-    assert found == [False] * 5 + [True], "two seconds after the ramp"
+    watch = watching(config, "error_rate > 10 %", 4 * SECOND)
+    found = [watch.held(0, at * SECOND, [report(0, 99 * at, None)], at * SECOND) for at in range(1, 7)]
+    assert [one != {} for one in found] == [False] * 5 + [True], "two seconds after the ramp"
 
 
 @pytest.mark.parametrize(("turns", "held"), [(True, True), (False, False)])
-def test_turns_have_their_ramp_in_the_warm_up(
-    config: CaseConfig, monkeypatch: pytest.MonkeyPatch, turns: bool, held: bool
-) -> None:
+def test_turns_ramp_in_the_warm_up(config: CaseConfig, monkeypatch: Any, turns: bool, held: bool) -> None:
     monkeypatch.setattr("svload.run.aborting.EVERY_S", 0.0)
-    (group,) = config.groups
-    ramped = group.model_copy(
-        update={"executor": group.executor.model_copy(update={"ramp_up_ns": 60 * SECOND})}
-    )
+    ramped = evolve(config.groups[0], executor__ramp_up_ns=60 * SECOND)
     asked = evolve(config, abort_ifs=("error_rate > 10 %",), groups=(ramped,))
     emitted: list[Event] = []
-    bench: Any = SimpleNamespace(
-        lab=SimpleNamespace(deaths=list),
-        latest=lambda from_ns, to_ns: table(0, 0),
-        busy_cores=dict,
-        emit=emitted.append,
-    )
+    lab = SimpleNamespace(deaths=list)
+    bench: Any = SimpleNamespace(lab=lab, latest=lambda *_: table(0, 0), busy_cores=dict, emit=emitted.append)
     plan: Any = SimpleNamespace(trial="TC1.r1")
     trial = TrialRun(bench, plan, asked, Any, 1, None)  # type: ignore[arg-type]
     trial._journal = SimpleNamespace(write=lambda event: None)  # type: ignore[assignment]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
 import time
 from collections import Counter
@@ -28,15 +29,19 @@ from svload.drive.share.timeline import Timeline
 from svload.model.errors import ExitCode
 from svload.model.events import Event
 from svload.model.messages import Action, GroupLimits, HoldSysctls, MakeGroup, Spawn
+from svload.model.results import TurnRecord
+from svload.model.study import Lock
 from svload.run import Options, Outcome, aa_batch, aa_lock, begin, execute, sides, warming
 from svload.run.block import Planned, _minutes, plan_turns, plan_within
 from svload.run.configs import case_config
+from svload.run.parts import _responses
 from svload.run.pauses import PauseReadings
 from svload.run.sides import SideHost, own_readings, plain, side_names, sided
 from svload.run.trial import TrialRun
 from svload.run.warming import Warmed, typical_p99_ns, warm_up
 from svload.store import RunDir, read_trial
 from svload.store.layout import TrialDir
+from svload.store.parquet import TrialData
 
 MS = 1_000_000
 
@@ -70,10 +75,14 @@ def _short_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(warming, "STRETCHES_S", (0.2, 0.2))
 
 
-def begun(folder: Path, study: dict[str, Any]) -> RunDir:
+def locked(folder: Path, study: dict[str, Any], within_s: float | None = None) -> Lock:
     path = folder / "study.yaml"
     path.write_text(json.dumps(study))
-    return begin(api.load_lock(str(path), api.Choices(trusted=True)), folder / "runs")
+    return api.load_lock(str(path), api.Choices(trusted=True, within_s=within_s))
+
+
+def begun(folder: Path, study: dict[str, Any]) -> RunDir:
+    return begin(locked(folder, study), folder / "runs")
 
 
 def made(run: RunDir, tell: Callable[[Event], None] = lambda event: None) -> Outcome:
@@ -106,17 +115,21 @@ def test_sides_take_turns_in_one_load(tmp_path: Path, port: int) -> None:
     for one in [event.data for event in heard if event.kind == "trial-sealed"]:
         assert one["seconds"] - one["beside_s"] == pytest.approx(3 * 0.15), "three turns with their pauses"
     for block in (1, 2):
-        found = [read_trial(one) for one in trials_of(run, block)]
-        assert len({one.summary.start_at_ns for one in found}) == 1
-        turns = [one.summary.turns for one in found]
-        assert all(one is not None for one in turns)
-        every = sorted(turn for one in turns if one is not None for turn in one.turns_ns)
+        found = assert_block_in_turns(run, block, ("page-a", "page-b"))
+        every = sorted(turn for one in found for turn in one.summary.turns.turns_ns)
         assert len(every) == 6
         assert all(end_ns < begin_ns for (_, end_ns), (begin_ns, _) in pairwise(every))
-        for one in found:
-            assert_in_turns(run.trial(one.trial))
-            assert {facts.service for facts in one.lab.services} == {"web"}
-            assert one.summary.turns.sides == ("page-a", "page-b")
+        assert all({facts.service for facts in one.lab.services} == {"web"} for one in found)
+
+
+def assert_block_in_turns(run: RunDir, block: int, sides: tuple[str, str]) -> list[TrialData]:
+    """All trials of the block ran in one load of these sides; they are returned."""
+    found = [read_trial(one) for one in trials_of(run, block)]
+    assert len({one.summary.start_at_ns for one in found}) == 1
+    for one in found:
+        assert_in_turns(run.trial(one.trial))
+        assert one.summary.turns.sides == sides
+    return found
 
 
 def assert_in_turns(folder: TrialDir) -> None:
@@ -139,24 +152,14 @@ def assert_in_turns(folder: TrialDir) -> None:
 
 @pytest.mark.truth
 def test_a_case_takes_turns_with_itself_in_an_aa_run(tmp_path: Path, port: int) -> None:
-    path = tmp_path / "study.yaml"
-    path.write_text(json.dumps(by_path(port)))
-    lock = aa_lock(api.load_lock(str(path), api.Choices(trusted=True)), ("page-b",), 2)
+    lock = aa_lock(locked(tmp_path, by_path(port)), ("page-b",), 2)
     run = begin(lock, tmp_path / "runs", batch=aa_batch(lock, restarts=False))
     outcome = made(run)
     assert outcome.complete, outcome.error
-    assert [(one.trial, one.block) for one in run.planned_trials()] == [
-        ("page-b.r1", 1),
-        ("page-b.r2", 1),
-        ("page-b.r3", 2),
-        ("page-b.r4", 2),
-    ]
+    pairs = [("page-b.r1", 1), ("page-b.r2", 1), ("page-b.r3", 2), ("page-b.r4", 2)]
+    assert [(one.trial, one.block) for one in run.planned_trials()] == pairs
     for block in (1, 2):
-        found = [read_trial(one) for one in trials_of(run, block)]
-        assert len({one.summary.start_at_ns for one in found}) == 1
-        assert all(one.summary.turns and one.summary.turns.sides == ("page-b", "page-b") for one in found)
-        for one in found:
-            assert_in_turns(run.trial(one.trial))
+        assert_block_in_turns(run, block, ("page-b", "page-b"))
 
 
 @pytest.mark.parametrize(("within_s", "lasts_s"), [(None, 4 * 0.45 + 6), (60.0, 60.0)])
@@ -164,9 +167,7 @@ def test_who_waits_for_turns_hears_how_long_they_take(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, port: int, within_s: float | None, lasts_s: float
 ) -> None:
     """Four trials of three turns of 0.1 s, each with a pause, and 1.5 s beside; or the time that is given."""
-    path = tmp_path / "study.yaml"
-    path.write_text(json.dumps(by_path(port)))
-    lock = api.load_lock(str(path), api.Choices(trusted=True, within_s=within_s))
+    lock = locked(tmp_path, by_path(port), within_s)
     found: list[float] = []
 
     def held(*args: Any, lasts_s: float, **how: Any) -> Any:
@@ -210,54 +211,44 @@ def test_a_partly_sealed_block_is_remade(tmp_path: Path, port: int, monkeypatch:
     assert {kept.name for kept in run.kept_attempts()} >= again, "a busy machine may repeat others, too"
     assert not any(kept.seal.exists() for kept in run.kept_attempts())
     assert {name: run.trial(name).seal.read_bytes() for name in first} == first
-    lengths = {turns_of_trial(run, one.trial) for one in run.planned_trials()}
-    assert len(lengths) == 1, "the turns of the first block are those of all"
+    turns = [read_trial(run.trial(one.trial)).summary.turns for one in run.planned_trials()]
+    lengths = [one.turns_ns[0][1] - one.turns_ns[0][0] for one in turns]
+    plans = set(
+        zip(lengths, (one.pause_ns for one in turns), (len(one.turns_ns) for one in turns), strict=True)
+    )
+    assert len(plans) == 1, "the turns of the first block are those of all"
     assert all(not problem for problem in api.damaged(run.name, tmp_path / "runs"))
 
 
-def turns_of_trial(run: RunDir, trial: str) -> tuple[int, int, int]:
-    record = read_trial(run.trial(trial)).summary.turns
-    begin_ns, end_ns = record.turns_ns[0]
-    return end_ns - begin_ns, record.pause_ns, len(record.turns_ns)
-
-
 OWN_SERVER = program("self.answer(sys.argv[2].encode())")
+SERVE = f"{sys.executable} server.py ${{port}}"
+
+
+def of_builds(folder: Path, request: Any) -> dict[str, Any]:
+    """Two builds of a server that answers with the build's name."""
+    (folder / "server.py").write_text(OWN_SERVER)
+    return {
+        "name": "builds",
+        "lab": {"web": {"run": f"{SERVE} ${{build}}"}},
+        "factors": {"build": ["old", "new"]},
+        "traffic": {"load": {"executor": "constant-vus", "vus": 2, "think_time": "2ms", "request": request}},
+        "measure": {"duration": "0.3s", "replicates": 1},
+        "compare": [{"factor": "build", "baseline": "old", "metric": "response.p50"}],
+    }
 
 
 @pytest.mark.truth
 def test_each_side_has_servers_of_its_own_under_plain_names(tmp_path: Path) -> None:
     """Two builds of a server and what it needs, up at once: files of a trial know no side, events do."""
-    import sys
-
-    (tmp_path / "server.py").write_text(OWN_SERVER)
-    server = f"{sys.executable} server.py"
-    run = begun(
-        tmp_path,
-        {
-            "name": "builds",
-            "lab": {
-                "store": {"run": f"{server} ${{port}} store"},
-                "web": {"run": f"{server} ${{port}} ${{build}} ${{store.port}}", "needs": "store"},
-            },
-            "factors": {"build": ["old", "new"]},
-            "traffic": {
-                "load": {
-                    "executor": "constant-vus",
-                    "vus": 2,
-                    "think_time": "2ms",
-                    "request": {"get": "http://web/", "check": ["body matches ^${build}$"]},
-                }
-            },
-            "measure": {"duration": "0.3s", "replicates": 2, "order": "turns"},
-            "compare": [{"factor": "build", "baseline": "old", "metric": "response.p50"}],
-        },
-    )
+    study = of_builds(tmp_path, {"get": "http://web/", "check": ["body matches ^${build}$"]})
+    web = {"run": f"{SERVE} ${{build}} ${{store.port}}", "needs": "store"}
+    study["lab"] = {"store": {"run": f"{SERVE} store"}, "web": web}
+    study["measure"] = {"duration": "0.3s", "replicates": 2, "order": "turns"}
+    run = begun(tmp_path, study)
     events: list[Event] = []
     outcome = made(run, events.append)
     assert outcome.complete, outcome.error
-    ready = Counter(
-        one.text("service") for one in events if one.kind == "service" and one.text("state") == "ready"
-    )
+    ready = Counter(e.text("service") for e in events if e.kind == "service" and e.text("state") == "ready")
     assert ready == {"web@old": 2, "store@old": 2, "web@new": 2, "store@new": 2}
     ports = set()
     for block in (1, 2):
@@ -276,17 +267,8 @@ def test_each_side_has_servers_of_its_own_under_plain_names(tmp_path: Path) -> N
 @pytest.mark.parametrize(("free", "fits"), [(1 << 40, True), (1 << 20, False)])
 def test_sides_need_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, fits: bool) -> None:
     """The gate's default is turns; a server in Python takes more than three quarters of a mebibyte."""
-    import sys
-
-    (tmp_path / "server.py").write_text(OWN_SERVER)
-    study = {
-        "name": "builds",
-        "lab": {"web": {"run": f"{sys.executable} server.py ${{port}} ${{build}}"}},
-        "factors": {"build": ["old", "new"]},
-        "traffic": {"load": {"executor": "constant-vus", "vus": 1, "think_time": "5ms", "request": "GET http://web/"}},
-        "measure": {"duration": "0.3s", "replicates": 1},
-        "compare": [{"factor": "build", "baseline": "old", "metric": "response.p50", "fail_if": "worse by more than 5 %"}],
-    }  # fmt: skip
+    study = of_builds(tmp_path, "GET http://web/")
+    study["compare"][0]["fail_if"] = "worse by more than 5 %"
     run = begun(tmp_path, study)
     assert run.lock().measure.order == "turns"
     monkeypatch.setattr(sides, "free_memory_bytes", lambda: free)
@@ -328,19 +310,14 @@ class Hands:
 def test_the_agent_is_asked_under_the_names_of_the_side() -> None:
     hands = Hands()
     host = SideHost(hands, "a")
-    host.prepare(
-        [
-            MakeGroup(name="web", limits=GroupLimits(), within="vm"),
-            Spawn(child="web.http", role="server", argv=("x",), log="web.log", group="web", link="web"),
-            HoldSysctls(values={"net.core.somaxconn": "9"}),
-        ]
-    )
+    held = HoldSysctls(values={"net.core.somaxconn": "9"})
+    server = Spawn(child="web.http", role="server", argv=("x",), log="web.log", group="web", link="web")
+    host.prepare([MakeGroup(name="web", limits=GroupLimits(), within="vm"), server, held])
     group, spawn, sysctls = hands.asked
-    assert isinstance(group, MakeGroup)
+    assert isinstance(group, MakeGroup) and isinstance(spawn, Spawn)
     assert (group.name, group.within) == ("web@a", "vm@a")
-    assert isinstance(spawn, Spawn)
     assert (spawn.child, spawn.group, spawn.link, spawn.log) == ("web@a.http", "web@a", "web@a", "web.log")
-    assert sysctls == HoldSysctls(values={"net.core.somaxconn": "9"})
+    assert sysctls == held
     assert host.stop(["web.http"]) == {"web.http": 0}
     assert host.exited("web.http") == 7
 
@@ -348,11 +325,9 @@ def test_the_agent_is_asked_under_the_names_of_the_side() -> None:
 def test_a_side_has_its_own_readings_and_those_of_the_machine() -> None:
     host = (1, "", "host", "", "m", 0.5)
     other = (3, "web@b", "process", "", "m", 2.5)
-    table = readings(
-        host, (2, "web@a", "process", "", "m", 1.5), other, (4, "web@a", "quota", "vm@a", "m", 3.5)
-    )
+    read, quota = (2, "web@a", "process", "", "m", 1.5), (4, "web@a", "quota", "vm@a", "m", 3.5)
     own = [host, (2, "web", "process", "", "m", 1.5), (4, "web", "quota", "vm", "m", 3.5)]
-    assert rows_of(own_readings(table, "a")) == own
+    assert rows_of(own_readings(readings(host, read, other, quota), "a")) == own
 
 
 def test_turns_follow_from_the_slower_side() -> None:
@@ -433,54 +408,47 @@ class WarmingTrial:
         return warming._Seen((np.resize([2e6, 2e6, 5e6], number),), 10.0, 1, settled)
 
 
+TOO_FEW = "page-a: 300 requests in 400 ms of warm-up are too few"
+Warming = Callable[[Any], Any]
+
+
+@pytest.fixture
+def warming_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Warming:
+    """warming_trial(shows) → a trial with four warm-up loads of 0.1 s."""
+
+    def make(shows: Any) -> WarmingTrial:
+        lock = begun(tmp_path, by_path(9)).lock()
+        trial = WarmingTrial(case_config(lock, lock.cases[0]), shows)
+        monkeypatch.setattr(warming, "STRETCHES_S", (0.1,) * 4)
+        monkeypatch.setattr(warming, "_look", trial.look)
+        return trial
+
+    return make
+
+
 @pytest.mark.parametrize(
-    ("shows", "least", "loads", "settles", "notices"),
+    ("shows", "least", "loads", "settles", "notice"),
     [
-        ([(100, True)], 0, 1, 1, 0),  # a later block
-        ([(400, True)], 335, 1, 1, 0),
-        ([(100, True), (240, True)], 335, 2, 1, 0),  # together they are enough
-        ([(300, False), (100, True), (250, True)], 335, 3, 2, 0),  # what had not settled is left out
-        ([(20, True), (40, True), (80, True), (160, True)], 335, 4, 1, 1),
-        ([(400, False)] * 4, 335, 4, None, 1),
+        ([(100, True)], 0, 1, 1, ""),  # a later block
+        ([(400, True)], 335, 1, 1, ""),
+        ([(100, True), (240, True)], 335, 2, 1, ""),  # together they are enough
+        ([(300, False), (100, True), (250, True)], 335, 3, 2, ""),  # what had not settled is left out
+        ([(20, True), (40, True), (80, True), (160, True)], 335, 4, 1, TOO_FEW),
+        ([(400, False)] * 4, 335, 4, None, "page-a had not settled after"),
+        ([(0, False)] * 4, 335, 4, None, "page-a answered none of its requests in 400 ms of warm-up"),
     ],
 )
 def test_the_warm_up_that_plans_turns_goes_on_until_it_can(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    shows: Any,
-    least: int,
-    loads: int,
-    settles: int | None,
-    notices: int,
+    warming_trial: Warming, shows: Any, least: int, loads: int, settles: int | None, notice: str
 ) -> None:
-    lock = begun(tmp_path, by_path(9)).lock()
-    monkeypatch.setattr(warming, "STRETCHES_S", (0.1,) * 4)
-    trial = WarmingTrial(case_config(lock, lock.cases[0]), shows)
-    monkeypatch.setattr(warming, "_look", trial.look)
-    found = warm_up(trial, least)  # type: ignore[arg-type]
+    trial = warming_trial(shows)
+    found = warm_up(trial, least)
     assert found.took_ns == loads * 100 * MS
-    assert found.settled_ns == (None if settles is None else settles * 100 * MS)
-    assert len(trial.notices) == notices
-    why = (
-        "page-a: 300 requests in 400 ms of warm-up are too few" if settles else "page-a had not settled after"
-    )
-    assert all(result.startswith(why) for result in trial.notices)
+    assert found.settled_ns == (settles and settles * 100 * MS)
+    assert [one.startswith(notice) for one in trial.notices] == [True] * bool(notice)
 
 
-def test_a_side_that_answers_nothing_is_named_in_the_warm_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lock = begun(tmp_path, by_path(9)).lock()
-    monkeypatch.setattr(warming, "STRETCHES_S", (0.1,) * 2)
-    trial = WarmingTrial(case_config(lock, lock.cases[0]), [(0, False)] * 2)
-    monkeypatch.setattr(warming, "_look", trial.look)
-    warm_up(trial, 335)  # type: ignore[arg-type]
-    assert trial.notices == ["page-a answered none of its requests in 200 ms of warm-up"]
-
-
-def test_the_warm_up_of_a_side_that_only_times_out_ends_with_its_first_load(
-    tmp_path: Path, port: int
-) -> None:
+def test_a_side_that_only_times_out_ends_its_warm_up_with_its_first_load(tmp_path: Path, port: int) -> None:
     study = by_path(port, 1)
     study["factors"]["page"] = ["a", "late"]
     study["traffic"]["load"]["request"] = {"get": "http://web/${page}", "timeout": "250ms"}
@@ -498,15 +466,9 @@ def test_the_warm_up_of_a_side_that_only_times_out_ends_with_its_first_load(
         ([(20, True), (400, True)], [2, 5]),  # the p99 of 20 requests may be a stall: their median
     ],
 )
-def test_the_warm_up_shows_what_it_knows_so_far(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shows: Any, checked_ms: list[float]
-) -> None:
-    lock = begun(tmp_path, by_path(9)).lock()
-    monkeypatch.setattr(warming, "STRETCHES_S", (0.1,) * 4)
-    trial = WarmingTrial(case_config(lock, lock.cases[0]), shows)
-    monkeypatch.setattr(warming, "_look", trial.look)
+def test_a_warm_up_shows_what_it_knows(warming_trial: Warming, shows: Any, checked_ms: list[float]) -> None:
     checked: list[Warmed] = []
-    warm_up(trial, 335, checked.append)  # type: ignore[arg-type]
+    warm_up(warming_trial(shows), 335, checked.append)
     assert [one.p99_ns / MS for one in checked] == pytest.approx(checked_ms)
 
 
@@ -531,20 +493,12 @@ def test_load_time_stands_still_between_turns() -> None:
 
 
 def test_a_record_says_what_was_planned() -> None:
-    from svload.model.results import TurnRecord
-
     plan = TurnPlan(500 * MS, 10 * MS, 4)
     own, other = turns_of(plan, 2, 1, 1)
     following = sorted(begin for begin, _ in (*own, *other))[1:]
-    record = TurnRecord(
-        turns_ns=own,
-        next_ns=tuple(min((at for at in following if at > begin), default=own[-1][1]) for begin, _ in own),
-        p99_ns=5e6,
-        pause_ns=plan.pause_ns,
-        sides=("a", "b"),
-        warm_ns=1,
-        settled=True,
-    )
+    next_ns = tuple(min((at for at in following if at > begin), default=own[-1][1]) for begin, _ in own)
+    warm = {"p99_ns": 5e6, "warm_ns": 1, "settled": True}
+    record = TurnRecord(turns_ns=own, next_ns=next_ns, pause_ns=plan.pause_ns, sides=("a", "b"), **warm)
     assert Planned.of_record(record) == Planned(plan, 5e6)
 
 
@@ -577,3 +531,22 @@ def test_monitors_are_read_once_in_each_pause_until_the_load_is_over() -> None:
     assert sampler.all.wait(HANG_S)
     pauses.finish()
     assert sampler.count == 2
+
+
+TURNS = ((0, 500 * MS), (1_000 * MS, 1_500 * MS))
+
+
+def test_a_generators_responses_leave_out_the_time_between_its_turns() -> None:
+    """The second request is due 10 ms before a turn's end and gets its slot 20 ms into the next; the third is of it."""
+    rows = {
+        "group": [0, 0, 0, 1],
+        "error": [0, 0, 0, 0],
+        "due_ns": [100 * MS, 490 * MS, 1_100 * MS, 100 * MS],
+        "ready_ns": [100 * MS, 1_020 * MS, 1_100 * MS, 100 * MS],
+        "done_ns": [108 * MS, 1_025 * MS, 1_104 * MS, 900 * MS],
+    }
+    columns = {name: np.array(cells) for name, cells in rows.items()}
+    columns |= dict.fromkeys(("begun_ns", "written_ns", "first_byte_ns"), columns["ready_ns"])
+    ranked, total_ns = _responses({"samples": columns}, 0, (0, 1_000 * MS), 10 * MS, TURNS)
+    assert ranked.total == 3
+    assert total_ns == (8 + 35 + 4) * MS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,13 +14,6 @@ from svload.drive.share.cut import Share
 from svload.host.machine.linux import ProcessStat
 from svload.run import drain
 from svload.run.drain import timed_out, wait_for_rest
-
-
-@pytest.fixture
-def resting() -> Iterator[int]:
-    with subprocess.Popen(["sleep", "600"]) as one:
-        yield one.pid
-        one.kill()
 
 
 def result(**errors: int) -> ShareResult:
@@ -40,6 +33,13 @@ class Machine:
 
     works_s: float
     now_s: float = 0.0
+
+    @classmethod
+    def played(cls, monkeypatch: pytest.MonkeyPatch, works_s: float) -> Machine:
+        machine = cls(works_s)
+        monkeypatch.setattr(drain, "time", machine)
+        monkeypatch.setattr(drain, "ProcessTable", lambda: machine)
+        return machine
 
     def monotonic(self) -> float:
         return self.now_s
@@ -61,32 +61,28 @@ class Machine:
     ("works_s", "rests", "seconds", "text"),
     [
         (2.5, True, 3.0, "worked on for 3 s: waited for"),
-        (0.0, True, 0.5, ""),
+        (0.0, True, 0.5, ""),  # one look
         (1.2, True, 2.0, "worked on for 2 s: waited for"),
         (99.0, False, 60.0, "after 60 s the servers still use 1 cores"),
     ],
-    ids=["works on", "at rest costs one look", "just told", "bounded"],
 )
 def test_servers_are_waited_for_until_they_rest(
     monkeypatch: pytest.MonkeyPatch, works_s: float, rests: bool, seconds: float, text: str
 ) -> None:
-    machine, found = Machine(works_s), list[str]()
-    monkeypatch.setattr(drain, "time", machine)
-    monkeypatch.setattr(drain, "ProcessTable", lambda: machine)
+    machine, found = Machine.played(monkeypatch, works_s), list[str]()
     assert wait_for_rest([7], found.append, lambda: False) == rests
     assert machine.now_s == seconds
     assert (text in found[0]) if text else not found
 
 
 def test_a_wait_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    machine = Machine(99.0)
-    monkeypatch.setattr(drain, "time", machine)
-    monkeypatch.setattr(drain, "ProcessTable", lambda: machine)
+    machine = Machine.played(monkeypatch, 99.0)
     assert wait_for_rest([7], print, lambda: machine.now_s >= 3)
     assert machine.now_s == 3
     assert wait_for_rest([], print, lambda: False)
 
 
-def test_a_process_that_rests_is_seen_to_rest(resting: int) -> None:
-    text: list[str] = []
-    assert wait_for_rest([resting], text.append, lambda: False, look_s=0.1)
+def test_a_process_that_rests_is_seen_to_rest() -> None:
+    with subprocess.Popen(["sleep", "600"]) as resting:
+        assert wait_for_rest([resting.pid], print, lambda: False, look_s=0.1)
+        resting.kill()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,13 +20,8 @@ def _own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SVLOAD_STATE", str(tmp_path / "state"))
 
 
-def answered(monkeypatch: pytest.MonkeyPatch, status: int, error: str = "") -> None:
-    row: dict[str, Any] = {
-        "http_code": f"{status:03}",
-        "time_total": 0.002,
-        "size_download": 9,
-        "error": error,
-    }
+def answered(monkeypatch: pytest.MonkeyPatch, status: int) -> None:
+    row = {"http_code": f"{status:03}", "time_total": 0.002, "size_download": 9, "error": ""}
     monkeypatch.setattr(first_look, "probe", lambda *_: [row])
 
 
@@ -47,9 +41,7 @@ def test_a_noted_refusal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status
     assert says in words
     text = path.read_text()
     assert any(line.startswith("# ") and says in line for line in text.splitlines())
-    line = next(
-        number for number, one in enumerate(text.splitlines(), 1) if "GET http://server/shop?id=1" in one
-    )
+    line = text[: text.index("GET http://server/shop?id=1")].count("\n") + 1
     assert words.endswith(f"The request is in {path}:{line}.")
     assert load_study(path).name == "my-server"
 
@@ -68,9 +60,8 @@ def test_each_cases_kits_are_checked_and_installed(tmp_path: Path, monkeypatch: 
     kit = all_kits()["memcached"]
     lacks = fail("tool-missing", kit="memcached", what="memcached", hint="").problems
     monkeypatch.setattr(kit, "check", classmethod(lambda *_: list(lacks)))
-    assert [line.partition(" needs ")[0] for line in api.doctor(str(tmp_path), None)["problems"]] == [
-        "memcached"
-    ]
+    [problem] = api.doctor(str(tmp_path), None)["problems"]
+    assert problem.startswith("memcached needs ")
     monkeypatch.setattr(kit, "check", classmethod(lambda *_: []))
     monkeypatch.setattr(kit, "install", classmethod(lambda *_: ["made memcached"]))
     assert "made memcached" in api.lab_install(str(tmp_path), None, lambda event: None)
@@ -98,11 +89,8 @@ def test_a_command_needs_a_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     silent(monkeypatch, code)
     with pytest.raises(SvloadError) as found:
         api.init("python3 -m server --listen 8080", tmp_path / "mine")
-    words = str(found.value)
-    assert (
-        "write {port} where it takes the port to listen on, such as “./server --port {port}”, then init again"
-        in words
-    )
+    where = "write {port} where it takes the port to listen on, such as “./server --port {port}”, then init"
+    assert where in str(found.value)
     assert not (tmp_path / "mine").exists()
 
 

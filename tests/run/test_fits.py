@@ -14,38 +14,26 @@ from svload.model.conditions import Machine
 from svload.model.study import CaseConfig
 from svload.run import misfits, too_long
 
-MACHINE = Machine(
-    kernel="6.1",
-    cores=8,
-    load_cores=2,
-    memory_bytes=1 << 30,
-    open_files=20_000,
-    local_ports=28_232,
-    port_reuse_s=60.0,
-)
+OFFERS = {"memory_bytes": 1 << 30, "open_files": 20_000, "local_ports": 28_232, "port_reuse_s": 60.0}
+MACHINE = Machine(kernel="6.1", cores=8, load_cores=2, **OFFERS)
 
 
 def config(folder: Path, **group: Any) -> CaseConfig:
     """The one case of a study with one group."""
-    text = json.dumps(
-        {
-            "name": "fit",
-            "lab": {"api": {"kit": "truth", "role": "store"}},
-            "requests": {"get": {"get": "http://api/"}},
-            "traffic": {"load": {"request": "get", **group}},
-            "measure": {"duration": "1s", "replicates": 1},
-        }
-    )
-    path = folder / "study.yaml"
-    path.write_text(text)
-    lock = study.load_study(path)
+    text = {
+        "name": "fit",
+        "lab": {"api": {"kit": "truth", "role": "store"}},
+        "traffic": {"load": {"request": "GET http://api/", **group}},
+        "measure": {"duration": "1s", "replicates": 1},
+    }
+    (folder / "study.yaml").write_text(json.dumps(text))
+    lock = study.load_study(folder)
     return study.resolve(lock, lock.valid_cases[0])
 
 
 def lasting(config: CaseConfig, duration_ns: int) -> CaseConfig:
     """The case with another measured time."""
-    measure = evolve(config.measure, duration_ns=duration_ns)
-    return evolve(config, measure=measure)
+    return evolve(config, measure__duration_ns=duration_ns)
 
 
 FITS: list[dict[str, Any]] = [

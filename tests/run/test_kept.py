@@ -17,11 +17,15 @@ from svload.host.agent.unix_socket import listen
 from svload.model.errors import SvloadError, fail
 from svload.run import keeper, kept
 
+LOCK: Any = SimpleNamespace(name="labs", to_json=lambda: "{}")
 
-def test_a_keeper_that_does_not_come_up_in_time_is_ended(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+
+@pytest.fixture(autouse=True)
+def _own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SVLOAD_STATE", str(tmp_path))
+
+
+def test_a_keeper_that_does_not_come_up_in_time_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept, "UP_TIMEOUT_S", 0.1)
     monkeypatch.setattr(kept, "python", lambda *words: [sys.executable, "-c", "import time; time.sleep(60)"])
     started: list[subprocess.Popen[bytes]] = []
@@ -32,13 +36,11 @@ def test_a_keeper_that_does_not_come_up_in_time_is_ended(
 
     monkeypatch.setattr(kept, "subprocess", SimpleNamespace(Popen=start, DEVNULL=subprocess.DEVNULL))
     with pytest.raises(SvloadError, match=r"not up within 0\.1 s"):
-        kept.keep(SimpleNamespace(name="labs", to_json=lambda: "{}"), 60.0)  # type: ignore[arg-type]
+        kept.keep(LOCK, 60.0)
     assert started[0].wait(HANG_S) == -signal.SIGTERM
 
 
-def test_a_reset_that_fails_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SVLOAD_STATE", str(tmp_path))
-
+def test_a_reset_that_fails_is_reported(tmp_path: Path) -> None:
     def refuse(services: list[str]) -> None:
         raise fail("reset-failed", place="cache", service="cache", reason="it is busy", log="cache.log")
 
@@ -73,9 +75,8 @@ def test_a_reset_that_fails_is_reported(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_keeper_that_ends_before_its_lab_is_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, words: str
 ) -> None:
-    monkeypatch.setenv("SVLOAD_STATE", str(tmp_path))
     monkeypatch.setattr(kept, "python", lambda *argv: [sys.executable, "-c", program])
     with pytest.raises(SvloadError) as caught:
-        kept.keep(SimpleNamespace(name="labs", to_json=lambda: "{}"), 1.0)  # type: ignore[arg-type]
+        kept.keep(LOCK, 1.0)
     assert words in str(caught.value)
     assert str(tmp_path) not in str(caught.value), "its log is removed"

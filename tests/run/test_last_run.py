@@ -27,9 +27,8 @@ def finished(study: str, out: Path, interval: tuple[float, float] = (1.1, 1.3), 
         for trial in made.planned_trials():
             made.trial(trial.trial).path.mkdir()
             made.trial(trial.trial).seal.write_text("{}")
-            journal.write(
-                Event("trial-sealed", {"trial": trial.trial, "case": trial.case, "beside_s": BESIDE_S})
-            )
+            sealed = {"trial": trial.trial, "case": trial.case, "beside_s": BESIDE_S}
+            journal.write(Event("trial-sealed", sealed))
     ratio = {"value": 1.2, "low": interval[0], "high": interval[1], "n": 7}
     claim = {
         "name": "users: 2 against 1", "factor": "users", "baseline": "1", "treatment": "2", "metric": "response.p50",
@@ -37,10 +36,8 @@ def finished(study: str, out: Path, interval: tuple[float, float] = (1.1, 1.3), 
         "sentence": "It is slower.",
     }  # fmt: skip
     planned = api.plan(study, api.Choices(out=out / "none"))["comparisons"]
-    claims = [claim | {"name": one["name"]} for one in planned]
-    made.findings_path.write_text(
-        json.dumps({"analysis_version": ANALYSIS_VERSION, "claims": claims} | changed)
-    )
+    found = {"claims": [claim | {"name": one["name"]} for one in planned]}
+    made.findings_path.write_text(json.dumps({"analysis_version": ANALYSIS_VERSION} | found | changed))
     return made
 
 

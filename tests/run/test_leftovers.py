@@ -23,9 +23,8 @@ def killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("SVLOAD_STATE", str(tmp_path))
     folder = tmp_path / "labs" / "killed"
     folder.mkdir(parents=True)
-    owner = {"format": 1, "owner": "gone"}
-    told = {**owner, "controller_pid": 1, "started_wall": 1.0, "made_folder": True}
-    (folder / "owner.json").write_text(json.dumps(told))
+    owner = {"format": 1, "owner": "gone", "controller_pid": 1, "started_wall": 1.0, "made_folder": True}
+    (folder / "owner.json").write_text(json.dumps(owner))
     (tmp_path / "stray").write_text("")
     (tmp_path / "blocked").mkdir()
     journal = Journal(folder)
@@ -63,22 +62,20 @@ def test_where_nothing_is_left_nothing_is_reported(tmp_path: Path, monkeypatch: 
     assert told() == []
 
 
+def matching(call: str) -> set[str]:
+    files = ((path.relative_to(SOURCE).as_posix(), path.read_text("utf-8")) for path in SOURCE.rglob("*.py"))
+    return {name for name, text in files if re.search(call, text)}
+
+
 def test_only_these_modules_restore_leftovers() -> None:
-    call = re.compile(rf"\b{finish_leftovers.__name__}\(")
-    callers = {
-        str(path.relative_to(SOURCE)) for path in SOURCE.rglob("*.py") if call.search(path.read_text("utf-8"))
-    }
+    callers = matching(rf"\b{finish_leftovers.__name__}\(")
     # A fleet's machine says what it found when it is greeted.
     assert callers == {"host/agent/leftovers.py", "host/machines/bearer.py", "run/leftovers.py"}
 
 
 def calling(names: str) -> set[str]:
     """The modules that call one of these (and do not define it)."""
-    call = re.compile(rf"(?<!def )\b(?:{names})\(")
-    found = {
-        str(path.relative_to(SOURCE)) for path in SOURCE.rglob("*.py") if call.search(path.read_text("utf-8"))
-    }
-    return {name for name in found if not name.startswith("host/")}
+    return {name for name in matching(rf"(?<!def )\b(?:{names})\(") if not name.startswith("host/")}
 
 
 def test_whoever_starts_an_agent_puts_back_first() -> None:

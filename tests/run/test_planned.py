@@ -18,10 +18,8 @@ from svload.model.study import ServiceSpec
 from svload.run.planned import PlannedFaults, live_limits
 
 MS = 1_000_000
-SERVICES = (
-    ServiceSpec(name="web", kit="command", options={"replicas": 2}),
-    ServiceSpec(name="db", kit="command"),
-)
+WEB = ServiceSpec(name="web", kit="command", options={"replicas": 2})
+SERVICES = (WEB, ServiceSpec(name="db", kit="command"))
 
 
 @dataclass
@@ -54,9 +52,8 @@ def fault(kind: Any, target: str, at_ms: int, **more: Any) -> Fault:
 
 def test_each_is_done_at_its_moment_on_all_that_its_target_names() -> None:
     hands = Hands()
-    made = planned(
-        hands, fault("stop", "web", 20, lasts_ns=20 * MS), fault("kill", "db.part", 10), ramp_ns=10 * MS
-    )
+    stop = fault("stop", "web", 20, lasts_ns=20 * MS)
+    made = planned(hands, stop, fault("kill", "db.part", 10), ramp_ns=10 * MS)
     began = time.monotonic_ns()
     made.begin(began)
     wait_until(lambda: len(hands.done) == 6)
@@ -76,9 +73,8 @@ def test_each_is_done_at_its_moment_on_all_that_its_target_names() -> None:
 
 def test_a_slow_end_of_one_service_delays_no_other() -> None:
     hands = Hands(slow="web[1]")
-    made = planned(
-        hands, fault("stop", "web[1]", 1), fault("pause", "web[2]", 2, lasts_ns=MS), fault("stop", "db", 30)
-    )
+    pause = fault("pause", "web[2]", 2, lasts_ns=MS)
+    made = planned(hands, fault("stop", "web[1]", 1), pause, fault("stop", "db", 30))
     made.begin(time.monotonic_ns())
     wait_until(lambda: ("stop", "db", "") in hands.done)
     assert hands.done == [("stop", "db", "")], "what is done to one service is done in order"
@@ -112,18 +108,11 @@ def test_what_cannot_be_done_is_kept_and_its_service_left_alone(broken: str) -> 
 
 
 def test_groups_are_made_open_to_all_limits_that_some_case_changes() -> None:
-    limited = [
-        fault("limit", target, 1, limits=limits)
-        for target, limits in (("web[2]", {"cpus": 1.0}), ("web", {"pids": 5}))
-    ]
-    configs: Any = [SimpleNamespace(faults=tuple(limited)), SimpleNamespace(faults=(fault("stop", "db", 1),))]
-    assert live_limits(configs) == {"web": ("cpus", "pids")}
-    assert live_limits([]) == {}
-
-
-def test_parts_have_limits_of_their_own_and_links_are_of_no_group() -> None:
+    """Parts have limits of their own, and links are of no group."""
     both = fault("limit", "web[2]", 1, limits={"cpus": 1.0, "link_rate_bytes_per_s": 1e6})
     part = fault("limit", "db.part", 1, limits={"disk_read_bytes_per_s": 1e6})
     link = fault("limit", "front", 1, limits={"link_latency_s": 0.1})
-    config: Any = SimpleNamespace(faults=(both, part, link))
-    assert live_limits([config]) == {"web": ("cpus",), "db.part": ("disk_read_bytes_per_s",)}
+    others = (fault("limit", "web", 1, limits={"pids": 5}), fault("stop", "db", 1))
+    configs: Any = [SimpleNamespace(faults=(both, part, link)), SimpleNamespace(faults=others)]
+    assert live_limits(configs) == {"web": ("cpus", "pids"), "db.part": ("disk_read_bytes_per_s",)}
+    assert live_limits([]) == {}

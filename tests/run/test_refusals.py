@@ -74,8 +74,7 @@ def test_a_case_that_there_is_not_is_named_with_those_there_are(tmp_path: Path) 
 def test_a_closed_port_is_tried_before_queueing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(execution, "machine_lock", stop_here)
     monkeypatch.setenv("SVLOAD_STATE", str(tmp_path / "state"))
-    result = api.run_study(
-        write_study(tmp_path, None, 4), api.Choices(out=tmp_path / "runs"), lambda event: None
-    )
+    choices = api.Choices(out=tmp_path / "runs")
+    result = api.run_study(write_study(tmp_path, None, 4), choices, lambda event: None)
     assert result.exit_code == ExitCode.LAB_FAILED
     assert "nothing answers at" in str(result.outcome.error)

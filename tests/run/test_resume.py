@@ -58,11 +58,8 @@ def test_a_run_is_held_by_one_and_swept_of_what_the_dead_left(tmp_path: Path):
         run.derived / f".report.html.{gone}",
         tmp_path / f".latest.{run.name}",
     ]
-    kept = [
-        run.trial("TC0.r1").path / f".summary.json.{gone}.tmp",
-        run.derived / f".report.html.{alive}",
-        run.derived / ".mine",
-    ]
+    kept = [run.derived / f".report.html.{alive}", run.derived / ".mine"]
+    kept.append(run.trial("TC0.r1").path / f".summary.json.{gone}.tmp")
     for path in left + kept:
         path.touch()
     with hold_run(run):
@@ -86,5 +83,4 @@ def test_a_run_that_cannot_begin_leaves_no_folder(tmp_path: Path, monkeypatch: p
 
 def a_pid_that_was() -> int:
     with subprocess.Popen(["true"]) as process:
-        process.wait()
-    return process.pid
+        return process.pid

@@ -1,8 +1,9 @@
 """`svload capacity` before anything is started: what is asked, what is refused, which trials
-follow, and what is told of them."""
+follow, from which verdicts, and what is told of them."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,11 +12,13 @@ from typing import Any
 import pytest
 from tests.evolve import evolve
 from tests.results import findings_of, trial_result
+from tests.support import make_run
 
 from svload import api
 from svload.analysis.capacity.asked import capacity_of
+from svload.analysis.judge import sealed_at
 from svload.api.capacity import LOADS, CapacityAsk, searched_lock
-from svload.api.runs import verdict_exit
+from svload.api.runs import FinalVerdicts, verdict_exit
 from svload.model.errors import ExitCode, SvloadError
 from svload.model.events import Event
 from svload.model.plan import Batch
@@ -26,8 +29,7 @@ from svload.report.terminal.live import search_line
 from svload.report.wording.search_rows import search_outcome
 from svload.run.policies.base import Sealed, Verdicts
 from svload.run.policies.capacity import capacity, first_batch, so_far
-from svload.store import RunDir, unfinished_runs
-from svload.store.journal import Journal
+from svload.store import Journal, RunDir, read_trial, unfinished_runs
 from svload.store.seal import write_artefact
 from svload.study.quick_load import QuickLoad
 
@@ -44,10 +46,11 @@ THRESHOLDS
 """
 OPEN = "{open: [1, 400]}"
 CRITERION = "p95 <= 200 ms"
+Study = Callable[..., str]
 
 
 @pytest.fixture
-def study(tmp_path: Path) -> Callable[..., str]:
+def study(tmp_path: Path) -> Study:
     def write(factor: str = OPEN, thresholds: str = "") -> str:
         (tmp_path / "study").mkdir(exist_ok=True)
         text = STUDY.replace("FACTOR", factor).replace("THRESHOLDS", thresholds)
@@ -61,6 +64,13 @@ def lock_of(target: str, **asked: Any) -> Lock:
     return searched_lock(CapacityAsk(target, **asked), api.Choices(out=Path(target).parent / "runs"))
 
 
+URL = "http://127.0.0.1:9/"
+
+
+def of_url(folder: Path, **asked: Any) -> Lock:
+    return searched_lock(CapacityAsk(URL, **{"that": CRITERION} | asked), api.Choices(out=folder))
+
+
 def refused(target: str, **asked: Any) -> str:
     with pytest.raises(SvloadError) as caught:
         lock_of(target, **asked)
@@ -71,25 +81,23 @@ def refused(target: str, **asked: Any) -> str:
 # what is asked
 
 
-def test_a_criterion_is_read_as_people_write_it(study: Callable[..., str]) -> None:
+def test_a_criterion_is_read_as_people_write_it(study: Study) -> None:
     search = lock_of(study(), that="p95 <= 200 ms and success_rate >= 99.9 %").search
     assert search.that == ("response.p95 <= 200 ms", "success_rate >= 99.9 %")
     assert (search.over, search.least, search.most, search.start) == ("users", 1, 400, 8)
 
 
-def test_the_studys_thresholds_are_the_criteria_if_none_is_given(study: Callable[..., str]) -> None:
+def test_the_studys_thresholds_are_the_criteria_if_none_is_given(study: Study) -> None:
     path = study(thresholds='thresholds: ["people.response.p90 <= 150 ms", "success_rate >= 99 %"]')
     lock = lock_of(path)
     assert lock.search.that == ("people.response.p90 <= 150 ms", "success_rate >= 99 %")
     assert lock.thresholds == (), "levels break them on purpose"
     typed = lock_of(path, that=CRITERION).search
-    assert typed.that == ("response.p95 <= 200 ms", "success_rate >= 99.9 %"), (
-        "a load that fails is not borne"
-    )
+    assert typed.that == ("response.p95 <= 200 ms", "success_rate >= 99.9 %"), "failing is not bearing"
     assert lock_of(path, that="failed <= 3").search.that == ("failed <= 3",)
 
 
-def test_a_factor_with_levels_can_be_searched(study: Callable[..., str]) -> None:
+def test_a_factor_with_levels_can_be_searched(study: Study) -> None:
     compared = "compare: [{factor: users, baseline: 1, metric: people.response.p95}]\n"
     path = Path(study("[1, 2, 4]", compared)) / "study.yaml"
     path.write_text(path.read_text().replace("replicates: 5", "replicates: 5, until: ± 5 %"))
@@ -98,14 +106,13 @@ def test_a_factor_with_levels_can_be_searched(study: Callable[..., str]) -> None
 
 
 def test_a_url_is_a_study_of_its_own(tmp_path: Path) -> None:
-    choices = api.Choices(out=tmp_path)
-    lock = searched_lock(CapacityAsk("http://127.0.0.1:9/", that=CRITERION, within_s=108), choices)
+    lock = of_url(tmp_path, within_s=108)
     assert lock.search.over == "users"
     assert LOADS[0] == lock.search.least < lock.search.most <= LOADS[1]
     assert lock.measure.duration_ns == 3 * 10**9, "24 trials of 4.5 s, 3 s of load each"
     assert (lock.search.within_s, lock.search.trial_s) == (108, 4.5)
-    by = QuickLoad("http://127.0.0.1:9/", rate_rps=1.0, data="x", headers=("Accept: text/plain",), http2=True)
-    by_rate = searched_lock(CapacityAsk("http://127.0.0.1:9/", that=CRITERION, most=500, request=by), choices)
+    by = QuickLoad(URL, rate_rps=1.0, data="x", headers=("Accept: text/plain",), http2=True)
+    by_rate = of_url(tmp_path, most=500, request=by)
     assert (by_rate.search.over, by_rate.search.start, by_rate.search.most) == ("rate", 64, 500)
     assert by_rate.measure.duration_ns == 5 * 10**9
     group, request = by_rate.source["traffic"]["load"], by_rate.source["requests"]["get"]
@@ -117,32 +124,25 @@ def test_a_url_is_a_study_of_its_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("asked", "option"),
     [
-        ({"request": QuickLoad("http://127.0.0.1:9/", rate_rps=1.0, max_vus=10**8)}, "--max-vus: at most"),
-        ({"request": QuickLoad("http://127.0.0.1:9/", think_time="-5s")}, "--think-time: it must not"),
+        ({"request": QuickLoad(URL, rate_rps=1.0, max_vus=10**8)}, "--max-vus: at most"),
+        ({"request": QuickLoad(URL, think_time="-5s")}, "--think-time: it must not"),
         ({"most": 10**7}, "--to: at most"),
         ({"most": 900_000}, "capacity needs more than this machine can provide"),
     ],
 )
 def test_a_mistake_of_a_url_names_its_option(tmp_path: Path, asked: dict[str, Any], option: str) -> None:
     with pytest.raises(SvloadError) as caught:
-        searched_lock(CapacityAsk("http://127.0.0.1:9/", that=CRITERION, **asked), api.Choices(out=tmp_path))
+        of_url(tmp_path, **asked)
     assert str(caught.value.problems[0]).startswith(option)
 
 
 @pytest.mark.parametrize(
-    ("that", "within_s", "waits_s"),
-    [
-        (CRITERION, None, 30),
-        (CRITERION, 45, 1.5),
-        (CRITERION, 90, 3),
-        ("p95 <= 2 s", 45, 8),
-        ("p95 <= 20 s", 45, 30),
-    ],
+    ("limit", "within_s", "waits_s"),
+    [("200ms", None, 30), ("200ms", 45, 1.5), ("200ms", 90, 3), ("2 s", 45, 8), ("20 s", 45, 30)],
 )
-def test_a_hang_is_given_up_sooner(tmp_path: Path, that: str, within_s: float | None, waits_s: float) -> None:
+def test_a_hang_is_given_up_soon(tmp_path: Path, limit: str, within_s: float | None, waits_s: float) -> None:
     """Well above the response that is asked for, so that the criterion decides and not the time-out."""
-    asked = CapacityAsk("http://127.0.0.1:9/", that=that, within_s=within_s)
-    lock = searched_lock(asked, api.Choices(out=tmp_path))
+    lock = of_url(tmp_path, that=f"p95 <= {limit}", within_s=within_s)
     (request,) = lock.source["requests"].values()
     assert parse_quantity(request["timeout"], "time_s") == waits_s
     assert lock.search.given_up_s == (waits_s if waits_s < 30 else None)
@@ -161,24 +161,19 @@ def test_a_hang_is_given_up_sooner(tmp_path: Path, that: str, within_s: float | 
         ("p95 <= 3 s", None, 30),
     ],
 )
-def test_a_trial_lasts_many_times_the_allowed_response(
-    tmp_path: Path, that: str, within_s: float | None, lasts_s: float
-) -> None:
-    asked = CapacityAsk("http://127.0.0.1:9/", that=that, within_s=within_s)
-    assert searched_lock(asked, api.Choices(out=tmp_path)).measure.duration_ns == lasts_s * 1e9
+def test_a_trial_lasts_long_enough(tmp_path: Path, that: str, within_s: float | None, lasts_s: float) -> None:
+    assert of_url(tmp_path, that=that, within_s=within_s).measure.duration_ns == lasts_s * 1e9
 
 
 @pytest.mark.parametrize("typed", ["30s", "2s"])
 def test_a_time_out_that_was_typed_stays(tmp_path: Path, typed: str) -> None:
-    url = "http://127.0.0.1:9/"
-    asked = CapacityAsk(url, that=CRITERION, within_s=45, request=QuickLoad(url, timeout=typed))
-    lock = searched_lock(asked, api.Choices(out=tmp_path))
+    lock = of_url(tmp_path, within_s=45, request=QuickLoad(URL, timeout=typed))
     (request,) = lock.source["requests"].values()
     assert request["timeout"] == typed
     assert lock.search.given_up_s is None
 
 
-def test_options_of_a_request_are_no_study_s(study: Callable[..., str]) -> None:
+def test_options_of_a_request_are_no_study_s(study: Study) -> None:
     path = study()
     assert "apply to a URL" in refused(path, that=CRITERION, request=QuickLoad(path, headers=("A: b",)))
 
@@ -199,26 +194,23 @@ def test_options_of_a_request_are_no_study_s(study: Callable[..., str]) -> None:
         ({"that": CRITERION, "within_s": 2.0}, "--for is too short: one trial takes 2.5 s"),
     ],
 )
-def test_unsearchable_is_one_sentence(study: Callable[..., str], asked: dict[str, Any], words: str) -> None:
+def test_unsearchable_is_one_sentence(study: Study, asked: dict[str, Any], words: str) -> None:
     assert words in refused(study(), **asked)
 
 
 @pytest.mark.parametrize("ends", [{"least": 10, "most": 5}, {"least": 20_000}])
 def test_ends_without_a_range_between_them_are_refused_by_name(tmp_path: Path, ends: dict[str, int]) -> None:
     with pytest.raises(SvloadError, match="has no range"):
-        searched_lock(CapacityAsk("http://127.0.0.1:9/", that=CRITERION, **ends), api.Choices(out=tmp_path))
+        of_url(tmp_path, **ends)
     assert not list(tmp_path.iterdir())
 
 
 def test_an_error_for_a_url_names_no_generated_file(tmp_path: Path) -> None:
-    with pytest.raises(SvloadError) as caught:
-        searched_lock(
-            CapacityAsk("http://127.0.0.1:9/", that=CRITERION), api.Choices(out=tmp_path, profile="x")
-        )
-    assert str(caught.value.problems[0]).startswith("There is no profile “x”")
+    with pytest.raises(SvloadError, match=r"^There is no profile “x”"):
+        searched_lock(CapacityAsk(URL, that=CRITERION), api.Choices(out=tmp_path, profile="x"))
 
 
-def test_the_error_for_a_study_without_an_open_factor_says_how_to_add_one(study: Callable[..., str]) -> None:
+def test_the_error_for_a_study_without_an_open_factor_says_how_to_add_one(study: Study) -> None:
     assert "--over users --from 1 --to 4000" in refused(study("[1, 2]"), that=CRITERION)
 
 
@@ -235,9 +227,7 @@ def result(batch_trial: Any, value: float, server: str = "STEADY") -> TrialResul
     return trial_result(batch_trial.case, batch_trial.block, metrics, server=server, **own)
 
 
-def played(
-    lock: Lock, breaks_above: float = 100, made: Callable[[Any, int], TrialResult] | None = None
-) -> tuple[list[Batch], list[TrialResult]]:
+def played(lock: Lock, breaks_above: float = 100, made: Any = None) -> tuple[list[Batch], list[TrialResult]]:
     """The search against a server whose p95 is 200 ms at so many users, or whose trials are made otherwise."""
     made = made or (lambda trial, users: result(trial, 0.2 * (users / breaks_above) ** 2))
     batches, results = [first_batch(lock)], []
@@ -251,12 +241,11 @@ def played(
 
 
 def sealed(batches: Sequence[Batch], results: Sequence[TrialResult]) -> Sealed:
-    return Sealed(
-        batches, {one.trial: "0" * 64 for one in results}, Verdicts({one.trial: one for one in results})
-    )
+    trials = {one.trial: one for one in results}
+    return Sealed(batches, dict.fromkeys(trials, "0" * 64), Verdicts(trials))
 
 
-def test_every_trial_is_planned_once_and_in_order(study: Callable[..., str]) -> None:
+def test_every_trial_is_planned_once_and_in_order(study: Study) -> None:
     batches, results = played(lock_of(study(), that=CRITERION), 100)
     trials = [trial for batch in batches for trial in batch.trials]
     assert len({trial.trial for trial in trials}) == len(trials) == len(results)
@@ -266,7 +255,7 @@ def test_every_trial_is_planned_once_and_in_order(study: Callable[..., str]) -> 
     assert all(batch.because for batch in batches)
 
 
-def test_what_was_found_is_reported_with_every_load_and_trial(study: Callable[..., str]) -> None:
+def test_what_was_found_is_reported_with_every_load_and_trial(study: Study) -> None:
     lock = lock_of(study(), that=CRITERION, at_least=50)
     _, results = played(lock, 100)
     shown = capacity_of(lock, list(reversed(results)))
@@ -278,19 +267,15 @@ def test_what_was_found_is_reported_with_every_load_and_trial(study: Callable[..
     assert not shown.trials[-1].look
     assert shown.trials[-1].low <= 100
     levels = {one.load: one for one in shown.levels}
-    assert levels[64].outcome == "holds"
-    assert levels[128].outcome == "breaks"
-    assert levels[128].value == pytest.approx(0.2 * 1.28**2)
-    assert levels[128].throughput_rps == 100.0
-    assert (
-        f"holds up to about {round(shown.limit or 0)} users ({shown.low} to {shown.high}: 95 % interval"
-        in shown.sentence
-    )
+    assert (levels[64].outcome, levels[128].outcome) == ("holds", "breaks")
+    assert (levels[128].value, levels[128].throughput_rps) == (pytest.approx(0.2 * 1.28**2), 100.0)
+    interval = f"({shown.low} to {shown.high}: 95 % interval"
+    assert f"holds up to about {round(shown.limit or 0)} users {interval}" in shown.sentence
     assert shown.gate.outcome == "pass"
     assert search_outcome(shown) == "pass"
 
 
-def test_an_interval_that_reaches_below_the_allowed_loads_is_no_pass(study: Callable[..., str]) -> None:
+def test_an_interval_that_reaches_below_the_allowed_loads_is_no_pass(study: Study) -> None:
     """Its lower end was raised to the smallest allowed load, which then was enough."""
     lock = lock_of(study(), that=CRITERION, least=99, at_least=99)
 
@@ -311,9 +296,7 @@ def test_an_interval_that_reaches_below_the_allowed_loads_is_no_pass(study: Call
         (100, {"within_s": 14.4}, "undecided", "held at 64 and broke at 128"),
     ],
 )
-def test_what_is_not_bracketed_says_so(
-    study: Callable[..., str], breaks_above: int, asked: dict[str, Any], state: str, words: str
-) -> None:
+def test_without_a_bracket(study: Study, breaks_above: int, asked: Any, state: str, words: str) -> None:
     lock = lock_of(study(), that=CRITERION, **asked)
     shown = capacity_of(lock, played(lock, breaks_above)[1])
     assert shown.state == state
@@ -321,7 +304,7 @@ def test_what_is_not_bracketed_says_so(
     assert search_outcome(shown) == "open", "what could not be told is never a pass"
 
 
-def test_a_search_fits_its_time_however_slow_the_machine_is(study: Callable[..., str]) -> None:
+def test_a_search_fits_its_time_however_slow_the_machine_is(study: Study) -> None:
     """Trials that take twice what was expected: the last one leaves time for the answer."""
     lock = lock_of(study(), that=CRITERION, within_s=60)
     batches, results = [first_batch(lock)], []
@@ -345,16 +328,15 @@ def test_a_search_fits_its_time_however_slow_the_machine_is(study: Callable[...,
 
 
 def unanswered(batch_trial: Any) -> TrialResult:
-    gone = Outage(
-        group="people", since_s=0.0, until_s=None, error="connect_refused", failed=2_000, sentence="gone"
-    )
+    what = {"group": "people", "error": "connect_refused", "failed": 2_000, "sentence": "gone"}
+    gone = Outage(since_s=0.0, until_s=None, **what)
     counts = {name: Estimate(value=2_000.0, n=1) for name in ("people.failed", "people.requests")}
     found = result(batch_trial, 0.1)
     return evolve(found, outages=(gone,), metrics=found.metrics | counts)
 
 
 @pytest.mark.parametrize("back", [False, True])
-def test_a_search_ends_where_its_server_is_gone(study: Callable[..., str], back: bool) -> None:
+def test_a_search_ends_where_its_server_is_gone(study: Study, back: bool) -> None:
     """What was measured before gives the answer, without the trial in which it went; one that is back goes on."""
     lock = lock_of(study(), that=CRITERION)
     batches, results = played(lock, 100)
@@ -376,7 +358,7 @@ def test_a_search_ends_where_its_server_is_gone(study: Callable[..., str], back:
     assert shown.low <= 100 <= shown.high
 
 
-def test_the_knee_is_reported_with_its_steps(study: Callable[..., str]) -> None:
+def test_the_knee_is_reported_with_its_steps(study: Study) -> None:
     lock = lock_of(study(), until="gain < 10 %")
 
     def flat_above_40(trial: Any, users: int) -> TrialResult:
@@ -396,15 +378,14 @@ def test_the_knee_is_reported_with_its_steps(study: Callable[..., str]) -> None:
 # the live picture, exits, and runs that go on
 
 
-def test_a_live_picture_shows_every_level_with_its_verdict(study: Callable[..., str]) -> None:
+def test_a_live_picture_shows_every_level_with_its_verdict(study: Study) -> None:
     lock = lock_of(study(), that=CRITERION)
     batches, results = played(lock, 100)
     shown = so_far(lock, sealed(batches[:5], results[:5]))
     line = search_line({**shown, "because": "x"})
     assert line.plain.startswith("users:")
     assert f"between {shown['low']:,} and {shown['high']:,}" in line.plain
-    assert "✓" in line.plain
-    assert "✗" in line.plain
+    assert "✓" in line.plain and "✗" in line.plain
     early = search_line(so_far(lock, sealed(batches[:1], results[:1])))
     assert "8 ✓" in early.plain
     late = search_line(so_far(lock, sealed(batches, results)))
@@ -412,26 +393,22 @@ def test_a_live_picture_shows_every_level_with_its_verdict(study: Callable[..., 
     assert search_line({"trials": 3, "because": "block 7"}) is None
 
 
-def test_the_exit_code_is_the_gate_s(study: Callable[..., str]) -> None:
-    for at_least, state, code in (
-        (None, "found", ExitCode.DONE),
-        (None, "above", ExitCode.REFUSED),
-        (50, "found", ExitCode.DONE),
-        (100, "found", ExitCode.REFUSED),
-        (300, "found", ExitCode.THRESHOLD_FAILED),
-    ):
+def test_the_exit_code_is_the_gate_s(study: Study) -> None:
+    done, refused, failed = ExitCode.DONE, ExitCode.REFUSED, ExitCode.THRESHOLD_FAILED
+    gates = (
+        (None, 100, done),
+        (None, 10_000, refused),
+        (50, 100, done),
+        (100, 100, refused),
+        (300, 100, failed),
+    )
+    for at_least, breaks_above, code in gates:
         lock = lock_of(study(), that=CRITERION, at_least=at_least)
-        shown = capacity_of(lock, played(lock, 100 if state == "found" else 10_000)[1])
-        assert shown is not None
-        assert verdict_exit(findings_of(capacity=shown)) is code, (
-            at_least,
-            state,
-            shown.sentence,
-            shown.gate,
-        )
+        shown = capacity_of(lock, played(lock, breaks_above)[1])
+        assert verdict_exit(findings_of(capacity=shown)) is code, (at_least, breaks_above, shown.sentence)
 
 
-def test_a_search_killed_between_batches(study: Callable[..., str], tmp_path: Path) -> None:
+def test_a_search_killed_between_batches(study: Study, tmp_path: Path) -> None:
     """All that is planned is sealed, and yet it goes on: only its journal can say that it has its answer."""
     lock = lock_of(study(), that=CRITERION)
     run = RunDir.create(tmp_path / "runs", "bears")
@@ -448,3 +425,32 @@ def test_a_search_killed_between_batches(study: Callable[..., str], tmp_path: Pa
         assert [one.name for one in unfinished_runs(tmp_path / "runs")] == [run.name]
         journal.write(Event("run-ended", {"complete": True}), sync=True)
     assert unfinished_runs(tmp_path / "runs") == []
+
+
+@pytest.mark.parametrize("compared", [True, False])
+def test_the_kept_is_the_judged(compared: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asked after all trials but the last, then after all."""
+    if not compared:
+        of_study = RunDir.lock
+        monkeypatch.setattr(RunDir, "lock", lambda run: evolve(of_study(run), comparisons=()))
+    made = make_run(tmp_path, cases=2, replicates=2, duration_s=0.4)
+    run = RunDir(made.path)
+    last = made.sealed_trials()[-1]
+    kept = tmp_path / "kept"
+    shutil.move(run.trial(last).path, kept)
+    ask = FinalVerdicts()
+    before = ask(run).trials
+    assert before == FinalVerdicts()(run).trials and last not in before
+    shutil.move(kept, run.trial(last).path)
+    assert ask(run).trials == FinalVerdicts()(run).trials
+    assert last in ask(run).trials
+
+
+def test_the_time_of_a_run_begins_with_the_execution_that_sealed_its_first_trial(tmp_path: Path) -> None:
+    """The first of three was stopped before; a day later the second sealed all, and the third nothing."""
+    run = RunDir(make_run(tmp_path, cases=1, replicates=2, duration_s=0.4).path)
+    sealed_s = sealed_at(read_trial(run.trial(name)) for name in run.sealed_trials()).values()
+    with Journal(run.events) as journal:
+        for wall in (min(sealed_s) - 86_400, min(sealed_s) - 5, max(sealed_s) + 5):
+            journal.write(Event("placement", {}, wall=wall))
+    assert FinalVerdicts()(run).begun_s == min(sealed_s) - 5

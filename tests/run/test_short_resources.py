@@ -38,7 +38,7 @@ def test_a_processs_report_of_a_failure_names_the_file(why: Exception, text: str
 
 
 @pytest.mark.parametrize(
-    "line", ["no", {}, {"code": "of-tomorrow", "details": {"reason": "tides"}}, {"code": "generator-failed"}]
+    "line", ["no", {}, {"code": "of-tomorrow", "details": {}}, {"code": "generator-failed"}]
 )
 def test_what_is_no_error_of_ours_is_repeated(line: object) -> None:
     [problem] = error_of("load.0", line).problems
@@ -71,7 +71,6 @@ def test_a_load_that_was_cut_and_handed_over_nothing_has_failed(tmp_path: Path) 
 def test_a_sampler_that_cannot_write_says_so_when_it_is_asked(number: int, tmp_path: Path) -> None:
     sampler = Sampler()
     sampler.prepare([], 0.05, tmp_path / "monitors.jsonl")
-    assert sampler._series is not None
     sampler._series.flush = _refuse(number)
     sampler.tick()
     assert sampler.due_ns == 0, "it does not try again and again"
@@ -88,47 +87,35 @@ def _refuse(number: int) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("child", "code", "text"),
+    ("child", "code", "what"),
     [
-        ("cache.delay-line", "link-died", "The delay line of cache's link exited unexpectedly (exit -9)"),
-        ("b.delay-line", "link-died", "The delay line of b's link exited unexpectedly (exit -9)"),
-        ("cache.server", "service-died", "The service cache exited unexpectedly (exit -9)"),
+        ("cache.delay-line", "link-died", "delay line of cache's link"),
+        ("cache.server", "service-died", "service cache"),
     ],
 )
-def test_a_link_that_is_cut_is_not_its_service(child: str, code: str, text: str) -> None:
-    ended = Notice(
-        number=1, monotonic_ns=5, child=child, kind="exit", data={"exit": -9, "role": "server", "tail": ""}
-    )
+def test_a_link_that_is_cut_is_not_its_service(child: str, code: str, what: str) -> None:
+    data = {"exit": -9, "role": "server", "tail": ""}
+    ended = Notice(number=1, monotonic_ns=5, child=child, kind="exit", data=data)
     error = ended_server(ended, 0, lambda service, offset: False)
-    assert (error.problems[0].code, text in error.problems[0].sentence) == (code, True)
+    [problem] = error.problems
+    assert problem.code == code
+    assert f"The {what} exited unexpectedly (exit -9)" in problem.sentence
 
 
 OUT = Path("/data/runs")
-ELSEWHERE = {
-    "state": "/srv/u/.local/state/svload/labs/x",
-    "a file beside": "/data/runs2/x",
-    "input": "/etc/x.csv",
-}
-THERE = {
-    "itself": "/data/runs",
-    "within": b"/data/runs/a/lock",
-    "a parent": "/data",
-    "fresh": "/data/.runs.17.x1",
-}
+ELSEWHERE = ["/srv/u/.local/state/svload/labs/x", "/data/runs2/x", "/etc/x.csv"]
+THERE = [None, "/data/runs", b"/data/runs/a/lock", "/data", "/data/.runs.17.x1"]
 
 
-@pytest.mark.parametrize("name", ELSEWHERE.values(), ids=ELSEWHERE)
+@pytest.mark.parametrize("name", ELSEWHERE)
 def test_a_file_elsewhere_is_not_called_the_place_to_write_to(name: str) -> None:
     with pytest.raises(OSError, match="No space") as caught, writing(OUT):
         raise OSError(errno.ENOSPC, "No space left on device", name)
     assert caught.value.filename == name
 
 
-@pytest.mark.parametrize("name", [*THERE.values(), None], ids=[*THERE, "none"])
+@pytest.mark.parametrize("name", THERE)
 def test_what_cannot_be_written_there_is_the_users_place(name: Any) -> None:
-    with (
-        pytest.raises(SvloadError, match="/data/runs cannot be written: No space left") as caught,
-        writing(OUT),
-    ):
+    with pytest.raises(SvloadError, match="/data/runs cannot be written: No space") as caught, writing(OUT):
         raise OSError(errno.ENOSPC, "No space left on device", name)
     assert caught.value.exit_code == ExitCode.USAGE

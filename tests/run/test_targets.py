@@ -37,16 +37,14 @@ def test_a_server_that_a_study_names_needs_its_users_permission():
 
 
 LISTENS, CLOSED, LISTENS_TOO = "127.0.0.7", "127.0.0.6", "127.0.0.8"
+INSTEAD = "all requests go to 127.0.0.7, because 127.0.0.6 accepts no connection"
 
 
 @pytest.mark.parametrize(
     ("addresses", "expected"),
     [
         (["::1", LISTENS, LISTENS_TOO], "3 addresses; all requests go to 127.0.0.7"),
-        (
-            ["::1", CLOSED, LISTENS, LISTENS_TOO, CLOSED],
-            "4 addresses; all requests go to 127.0.0.7, because 127.0.0.6 accepts no connection",
-        ),
+        (["::1", CLOSED, LISTENS, LISTENS_TOO, CLOSED], f"4 addresses; {INSTEAD}"),
         ([CLOSED, "::1"], "2 addresses; all requests go to 127.0.0.6"),
     ],
 )
@@ -60,9 +58,8 @@ def test_of_several_addresses_all_requests_go_to_the_first_that_accepts_a_connec
         if host != "shop.example":
             return real(host, port, *words, **more)  # type: ignore[arg-type,return-value]
         addresses.append(addresses.pop(0))
-        return [
-            (socket.AF_INET6 if one == "::1" else socket.AF_INET, 1, 6, "", (one, port)) for one in addresses
-        ]
+        families = {"::1": socket.AF_INET6}
+        return [(families.get(one, socket.AF_INET), 1, 6, "", (one, port)) for one in addresses]
 
     addresses.insert(0, addresses.pop())
     monkeypatch.setattr(socket, "getaddrinfo", known)
@@ -70,11 +67,8 @@ def test_of_several_addresses_all_requests_go_to_the_first_that_accepts_a_connec
     with socket.create_server((LISTENS, 0)) as server:
         port = server.getsockname()[1]
         with socket.create_server((LISTENS_TOO, port)):
-            cases = [
-                config(f"http://{host}:{port}{path}")
-                for host in ("shop.example", LISTENS)
-                for path in ("/a", "/b")
-            ]
+            asked = [f"{host}:{port}{path}" for host in ("shop.example", LISTENS) for path in ("/a", "/b")]
+            cases = [config(f"http://{one}") for one in asked]
             found = permitted_targets(cases, ["shop.example"], looked_up)
     assert list(several_addresses(found, looked_up)) == [f"shop.example has {expected}"]
     first, second, *others = (at.address for at in found.values())
@@ -86,10 +80,8 @@ def test_so_does_an_address_in_a_url():
     with pytest.raises(SvloadError) as caught:
         permitted_targets([config("http://127.0.0.1:80", host="192.0.2.7")], [])
     assert caught.value.problems[0].code == "unauthorised-target"
-    assert list(named_targets(config("http://127.0.0.1:80", host="192.0.2.7"))) == [
-        "http://shop",
-        "http://192.0.2.7",
-    ]
+    named = named_targets(config("http://127.0.0.1:80", host="192.0.2.7"))
+    assert list(named) == ["http://shop", "http://192.0.2.7"]
 
 
 def test_it_is_asked_by_its_own_host_and_verified_by_it():

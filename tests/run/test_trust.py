@@ -12,7 +12,7 @@ import pytest
 
 from svload import api, run
 from svload.api.trust import allowed_hosts, may_administer, must_be_trusted
-from svload.model.errors import ExitCode, SvloadError
+from svload.model.errors import ExitCode, Problem, SvloadError
 from svload.run.trust import trust
 from svload.store import RunDir, pack_run
 
@@ -49,32 +49,29 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
     return make
 
 
-def refused(found: RunDir | Path, **chosen: Any) -> SvloadError:
-    """How `resume` of it ends before anything is started."""
+def refused(found: RunDir | Path, code: str = "run-untrusted", **chosen: Any) -> str:
+    """What `resume` of it says before anything is started."""
     path = found if isinstance(found, Path) else found.path
     with pytest.raises(SvloadError) as caught:
         api.resume(str(path), api.Choices(out=path.parent, **chosen), lambda event: pytest.fail(event.kind))
     assert caught.value.exit_code is ExitCode.USAGE
-    return caught.value
+    assert [problem.code for problem in caught.value.problems] == [code]
+    return str(caught.value)
 
 
 @pytest.mark.parametrize("packed", [False, True])
 def test_a_run_from_elsewhere_runs_no_command(elsewhere: Make, packed: bool) -> None:
     found = elsewhere({"run": "touch acted"})
     assert found.lock().trusted, "it says so itself"
-    error = refused(pack_run(found) if packed else found)
-    assert [problem.code for problem in error.problems] == ["run-untrusted"]
-    assert "lab.app.run: touch acted" in str(error)
-    assert "--trust" in str(error)
+    told = refused(pack_run(found) if packed else found)
+    assert "lab.app.run: touch acted" in told and "--trust" in told
 
 
 def test_a_run_from_elsewhere_authorises_no_host(elsewhere: Make) -> None:
     found = elsewhere({"at": "http://192.0.2.9/"}, authorised=("192.0.2.9",))
     assert found.lock().authorised == ("192.0.2.9",)
-    error = refused(found)
-    assert [problem.code for problem in error.problems] == ["unauthorised-target"]
-    assert "--authorise 192.0.2.9" in str(error)
-    assert [problem.code for problem in refused(found, trusted=True).problems] == ["unauthorised-target"]
+    for trusted in (False, True):
+        assert "--authorise 192.0.2.9" in refused(found, "unauthorised-target", trusted=trusted)
 
 
 @pytest.mark.parametrize(
@@ -85,23 +82,16 @@ def test_a_run_from_elsewhere_authorises_no_host(elsewhere: Make) -> None:
         ({"secrets": {"token": "HOME"}}, "the variable HOME"),
     ],
 )
-def test_a_run_from_elsewhere_reads_nothing_of_mine(
-    elsewhere: Make, more: dict[str, Any], expected: str
-) -> None:
-    error = refused(elsewhere(HARMLESS, **more))
-    assert [problem.code for problem in error.problems] == ["run-untrusted"]
-    assert expected in str(error)
+def test_a_run_from_elsewhere_reads_nothing_of_mine(elsewhere: Make, more: Any, expected: str) -> None:
+    assert expected in refused(elsewhere(HARMLESS, **more))
 
 
 def test_names_of_a_lock_from_elsewhere_lead_to_no_folder(elsewhere: Make) -> None:
     found = elsewhere(HARMLESS)
-    text = found.lock_path.read_text()
-    found.lock_path.write_text(
-        text.replace('"app": {', '"../../../app": {').replace("http://app/", "http://127.0.0.1:9/")
-    )
+    text = found.lock_path.read_text().replace("http://app/", "http://127.0.0.1:9/")
+    found.lock_path.write_text(text.replace('"app": {', '"../../../app": {'))
     assert "../app" in found.lock_path.read_text()
-    error = refused(found, trusted=True)
-    assert [problem.code for problem in error.problems] == ["run-damaged"]
+    refused(found, "run-damaged", trusted=True)
 
 
 def test_a_lock_from_elsewhere_administers_no_server(elsewhere: Make) -> None:
@@ -121,16 +111,15 @@ def test_once_allowed_is_remembered_for_that_lock_alone(elsewhere: Make, tmp_pat
     copy = RunDir(Path(shutil.copytree(found.path, tmp_path / "copy")))
     assert allowed_hosts(copy, copy.lock()) == ("192.0.2.9",)
     copy.lock_path.write_text(copy.lock_path.read_text().replace('"true"', '"false"'))
-    assert [problem.code for problem in refused(copy).problems] == ["run-untrusted"]
+    refused(copy)
 
 
 def test_hosts_alone_make_no_trust(elsewhere: Make) -> None:
     found = elsewhere({"run": "true"})
     refused(found, authorised=("192.0.2.9",))
-    with pytest.raises(SvloadError, match="run-untrusted"):
-        allowed_hosts(found, found.lock(), authorised=("192.0.2.9",))
-    with pytest.raises(SvloadError, match="run-untrusted"):
-        allowed_hosts(found, found.lock())
+    for authorised in (("192.0.2.9",), ()):
+        with pytest.raises(SvloadError, match="run-untrusted"):
+            allowed_hosts(found, found.lock(), authorised=authorised)
 
 
 def test_what_was_begun_here_is_not_asked_about(elsewhere: Make) -> None:
@@ -142,14 +131,13 @@ def test_what_was_begun_here_is_not_asked_about(elsewhere: Make) -> None:
 def test_a_lock_that_names_no_readable_study_is_no_defect(elsewhere: Make) -> None:
     found = elsewhere({"run": "true"})
     found.lock_path.write_text(found.lock_path.read_text().replace(found.lock().study_dir, "/bin/sh"))
-    assert [problem.code for problem in refused(found).problems] == ["run-untrusted"]
+    refused(found)
 
 
 def test_of_much_that_asks_for_trust_some_is_named(elsewhere: Make) -> None:
-    found = elsewhere(
-        {"run": "true", "environment": {"A": "b" * 5000}}, secrets={f"s{n}": f"S{n}" for n in range(50)}
-    )
-    result = str(refused(found))
+    secrets = {f"s{n}": f"S{n}" for n in range(50)}
+    found = elsewhere({"run": "true", "environment": {"A": "b" * 5000}}, secrets=secrets)
+    result = refused(found)
     assert "lab.app.run: true; lab.app.environment: {'A': 'bbb" in result
     assert "and 47 more" in result
     assert len(result) < 1000
@@ -161,7 +149,7 @@ def test_a_plan_of_other_cases_than_the_locks_is_refused(elsewhere: Make, change
     batch = json.loads(found.batch_path(0).read_text())
     batch["trials"][0] |= change
     found.batch_path(0).write_text(json.dumps(batch))
-    assert [problem.code for problem in refused(found).problems] == ["run-damaged"]
+    refused(found, "run-damaged")
 
 
 @pytest.mark.parametrize("variable", ["GITHUB_TOKEN", "PGPASSFILE", "SSH_KEY"])
@@ -194,10 +182,11 @@ def trusted_or_refused(folder: Path, **chosen: Any) -> str:
     return ""
 
 
-def refused_run(folder: Path, tmp_path: Path) -> SvloadError:
+def refused_run(folder: Path) -> tuple[Problem, ...]:
     with pytest.raises(SvloadError) as caught:
-        api.run_study(str(folder), api.Choices(out=tmp_path / "runs"), lambda event: pytest.fail(event.kind))
-    return caught.value
+        api.run_study(str(folder), api.Choices(out=folder / "runs"), lambda event: pytest.fail(event.kind))
+    assert not (folder / "acted").exists()
+    return caught.value.problems
 
 
 @pytest.mark.parametrize("known", [True, False])
@@ -209,12 +198,11 @@ def test_an_edited_study_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyP
         trust(file)
         assert api.load_lock(str(tmp_path), api.Choices()).trusted
     file.write_text(json.dumps(study({"run": "touch acted"}, question="edited")))
-    (problem,) = refused_run(tmp_path, tmp_path).problems
+    (problem,) = refused_run(tmp_path)
     assert problem.code == "study-untrusted"
     edited = "was edited after svload init wrote it or you allowed it with --trust. Check what changed, then add --trust"
     assert (edited in str(problem)) == known
     assert ("and you have not allowed that. Read it, then add --trust to run it." in str(problem)) != known
-    assert not (tmp_path / "acted").exists()
 
 
 def test_refusals_before_a_run_are_reported_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,10 +211,8 @@ def test_refusals_before_a_run_are_reported_at_once(tmp_path: Path, monkeypatch:
     found["lab"]["away"] = {"at": "http://192.0.2.9/"}
     found["factors"] = {"way": ["app", "away"]}
     found["requests"] = {"get": {"get": "http://${way}/"}}
-    found["compare"] = [
-        {"factor": "way", "baseline": "app", "metric": "response.p50", "fail_if": "worse by more than 5 %"}
-    ]
+    gate = {"metric": "response.p50", "fail_if": "worse by more than 5 %"}
+    found["compare"] = [{"factor": "way", "baseline": "app", **gate}]
     (tmp_path / "study.yaml").write_text(json.dumps(found))
-    codes = [problem.code for problem in refused_run(tmp_path, tmp_path).problems]
+    codes = [problem.code for problem in refused_run(tmp_path)]
     assert codes == ["study-untrusted", "study-undecidable", "unauthorised-target"]
-    assert not (tmp_path / "acted").exists()

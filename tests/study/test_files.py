@@ -48,17 +48,12 @@ def test_the_mark_that_a_spreadsheet_puts_first_belongs_to_no_name(load: Load, f
     assert [case.name for case in load(CASES).cases] == ["X", "Y"]
 
 
-@pytest.mark.parametrize(
-    ("table", "words"),
-    [
-        ("case,a\nX,1,9\nY,2\n", "n.csv:2: the table: expected 2 values"),
-        ("case,a\nX\nY,2\n", "n.csv:2: the table: expected 2 values"),
-        ("case,a,a\nX,1,1\nY,2,2\n", "n.csv:1: the table: expected the columns"),
-    ],
-)
-def test_a_row_of_another_length_is_reported_with_its_line(load: Load, folder: Path, table: str, words: str):
-    (folder / "n.csv").write_text(table)
-    assert words in told(load, CASES)
+def test_a_row_of_another_length_is_reported_with_its_line(load: Load, folder: Path):
+    for table in ("case,a\nX,1,9\nY,2\n", "case,a\nX\nY,2\n"):
+        (folder / "n.csv").write_text(table)
+        assert "n.csv:2: the table: expected 2 values" in told(load, CASES)
+    (folder / "n.csv").write_text("case,a,a\nX,1,1\nY,2,2\n")
+    assert "n.csv:1: the table: expected the columns" in told(load, CASES)
 
 
 def test_a_file_that_is_no_text_is_reported_with_its_line(load: Load, folder: Path):
@@ -69,9 +64,7 @@ def test_a_file_that_is_no_text_is_reported_with_its_line(load: Load, folder: Pa
 
 def test_a_server_is_asked_by_the_scheme_of_its_address(load: Load):
     reply = told(load, STUDY.format(more="", path="").replace("http://127", "https://127"))
-    assert (
-        "study.yaml:7: traffic.users: api is at an address of https, found http://api. Write https" in reply
-    )
+    assert "study.yaml:7: traffic.users: api is at an address of https, found http://api. Write" in reply
 
 
 TARGETS = """\

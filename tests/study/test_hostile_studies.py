@@ -102,9 +102,7 @@ INTERNAL = [
     tuned("a directive's value with ;", 'sendfile: "on; x"', "not a valid value"),
     tuned("a directive's odd name", '"Send File": "on"', "not a valid directive name"),
     tuned("a directive with a second one", '"sendfile on; include /x": "on"', "not a valid directive name"),
-    Hostile(
-        "an unknown directive", AT, f"\n  w:\n    {TUNED}      sendfle: on", "Did you mean “sendfile”?", 6
-    ),
+    Hostile("an unknown directive", AT, f"\n  w:\n    {TUNED}      sendfle: on", "mean “sendfile”?", 6),
     tuned("a directive of another block", "proxy_pass: on", "no directive proxy_pass in its http block"),
     tuned("a directive that svload writes", "default_type: a/b", "svload writes default_type itself"),
     lab("DEL in an address", '{w: {at: "http://127.0.0.1\\x7f:1"}}', "not a valid host name"),

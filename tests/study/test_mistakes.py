@@ -112,11 +112,7 @@ def test_all_mistakes_at_once(folder: Path) -> None:
         ("kit: stone,", "kit: stone, run: ./x,", "one of kit, run, at"),
         ("metric: guest.response.p50}", "metric: guest.response.p50, fail_if: slower}", "compare[0].fail_if"),
         ("duration: 2s", 'duration: "${users}"', "measure.duration"),
-        (
-            "reset: [store, front]",
-            "reset: store\n    warm: thing",
-            "one of reset, restart, drop_cache, warm,",
-        ),
+        ("reset: [store, front]", "reset: store\n    warm: thing", "one of reset, restart, drop_cache,"),
         ("containers: 10", "containers: 10.5", "a whole number"),
         ("workers: 4", 'workers: "${thing.path}"', "Only a request knows"),
         ('"${users}", think_time: 10ms', '"${users.count}", think_time: 10ms', "have no fields"),
@@ -145,12 +141,7 @@ def test_a_request_that_only_names_one_is_no_request(folder: Path, named: str) -
 
 
 @pytest.mark.parametrize(
-    "field",
-    [
-        "{again: '${way.deep}'}",
-        "['${way.deep}', '${way.deep}', '${way.deep}']",
-        "{one: {two: ['${way.other}']}}",
-    ],
+    "field", ["{again: '${way.deep}'}", "['${way.deep}', '${way.deep}']", "{one: {two: ['${way.other}']}}"]
 )
 def test_a_list_or_mapping_that_leads_back_to_itself_is_reported(folder: Path, field: str) -> None:
     level = f"direct: {{deep: {field}, other: '${{way.deep}}', host"

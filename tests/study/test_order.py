@@ -36,14 +36,12 @@ def lock_of(
         return Factor(name=name("f", n), levels=levels, change=changes[n])
 
     factors = tuple(factor(n, size) for n, size in enumerate(sizes))
-    cases = tuple(
-        Case(
-            name=name("c", n),
-            levels={name("f", k): name("l", level) for k, level in enumerate(levels)},
-            excluded="so" if n % 3 == 2 else None,
-        )
-        for n, levels in enumerate(product(*(range(size) for size in sizes)))
-    )
+
+    def case(n: int, numbers: tuple[int, ...]) -> Case:
+        levels = {name("f", k): name("l", number) for k, number in enumerate(numbers)}
+        return Case(name=name("c", n), levels=levels, excluded="so" if n % 3 == 2 else None)
+
+    cases = tuple(case(n, numbers) for n, numbers in enumerate(product(*map(range, sizes))))
     return Lock(
         name="x", seed=seed, svload_version="0", study_sha256="", study_dir=".", factors=factors, cases=cases,
         measure=Measure(duration_ns=1, replicates=replicates, order=order), source={},
