@@ -51,6 +51,14 @@ class FakeAgent:
         self.started_at.append(at_ns)
         if self.fails == "load":
             self._notices = [notice(children[0], "exit", {"exit": -9, "role": "generator"})]
+        elif self.fails == "late":
+            late = {
+                "error": {
+                    "code": "generator-failed",
+                    "details": {"reason": "share.start_at_ns lies 63 ms in the past"},
+                }
+            }
+            self._notices = [notice(child, "line", late) for child in children]
         elif self.fails != "silent":
             done = {"done": {"summary": {"groups": []}, "tables": "there", "start_at_ns": at_ns}}
             self._notices = [notice(child, "line", done) for child in children]
@@ -140,6 +148,25 @@ def test_losing_a_machine_stops_the_whole_load(fleet: Any, tmp_path: Path, fails
         assert not well.agent.started_at, "nobody began"
 
 
+@pytest.mark.parametrize("in_fleet", [False, True])
+def test_after_a_start_that_came_too_late_the_next_one_has_a_longer_margin(
+    fleet: Any, tmp_path: Path, in_fleet: bool
+) -> None:
+    machine = FakeMachine("h1", fails="late")
+    agent: Any = machine.agent
+    made, first_ns = (
+        (fleet(machine), START_MARGIN_NS)
+        if in_fleet
+        else (Generators(agent, tmp_path, None), Generators.margin_ns)
+    )
+    with pytest.raises(SvloadError, match="in the past"):
+        made.load([share("a"), share("b")], {}, tmp_path)
+    agent.fails = ""
+    before_ns = time.monotonic_ns()
+    load = made.load([share("a"), share("b")], {}, tmp_path)
+    assert load.start_at_ns - before_ns >= 4 * first_ns
+
+
 def test_a_load_stopped_as_it_ends_leaves_no_ended_generator_for_the_next(
     tmp_path: Path, monkeypatch: Any
 ) -> None:
@@ -153,7 +180,7 @@ def test_a_load_stopped_as_it_ends_leaves_no_ended_generator_for_the_next(
 
 def test_a_start_is_common_or_not_at_all() -> None:
     told: list[int] = []
-    start = CommonStart(2, told.append)
+    start = CommonStart(2, START_MARGIN_NS, told.append)
     found: list[int] = []
     threads = [threading.Thread(target=lambda: found.append(start.wait())) for _ in range(2)]
     for thread in threads:
@@ -162,7 +189,7 @@ def test_a_start_is_common_or_not_at_all() -> None:
         thread.join(HANG_S)
     assert found == [start.at_ns] * 2
     assert told == [start.at_ns]
-    broken = CommonStart(2, told.append)
+    broken = CommonStart(2, START_MARGIN_NS, told.append)
     broken.give_up()
     with pytest.raises(SvloadError):
         broken.wait()

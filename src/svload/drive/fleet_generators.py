@@ -39,15 +39,17 @@ def seats(cores: Sequence[int]) -> tuple[int, ...]:
 
 
 class CommonStart:
-    """All parts wait here until each is ready; then all get the start (in this machine's clock)."""
+    """All parts wait here until each is ready; then all get the start (in this machine's clock), `margin_ns`
+    later."""
 
-    def __init__(self, parts: int, ready: Callable[[int], None]) -> None:
+    def __init__(self, parts: int, margin_ns: int, ready: Callable[[int], None]) -> None:
         self.at_ns = 0
+        self._margin_ns = margin_ns
         self._ready = ready
         self._barrier = threading.Barrier(parts, action=self._decide)
 
     def _decide(self) -> None:
-        self.at_ns = time.monotonic_ns() + START_MARGIN_NS
+        self.at_ns = time.monotonic_ns() + self._margin_ns
         self._ready(self.at_ns)
 
     def wait(self) -> int:
@@ -65,6 +67,8 @@ class CommonStart:
 
 class MachineGenerators(Generators):
     """The generators of one machine of a fleet."""
+
+    margin_ns = START_MARGIN_NS
 
     def __init__(self, machine: RemoteMachine) -> None:
         cores = machine.cores
@@ -186,7 +190,7 @@ class FleetGenerators(Generators):
         }
         before = dict(zip(dealt, self._on_all(lambda part: part.measure_offset(), list(dealt)), strict=True))
         begun = threading.Event()
-        start = CommonStart(len(dealt), lambda at_ns: begun.set())
+        start = CommonStart(len(dealt), max(part.margin_ns for part in dealt), lambda at_ns: begun.set())
         follower = _Follower(should_stop, start)
         threads = []
         for part, own in dealt.items():

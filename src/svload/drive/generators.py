@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 
 Progress = Callable[[dict[str, dict[str, Any]]], None]
 """Called with each share's progress since the last call."""
-START_MARGIN_NS = 100_000_000
-"""The common start is this long after the last READY, so that every generator has armed its timers."""
+START_MARGIN_NS, LONGEST_MARGIN_NS = 100_000_000, 2_000_000_000
+"""The common start is this long after the last READY, so that every generator has armed its timers. On a busy
+machine that may be too short: after a generator's error, later loads of the run get four times as long."""
 LONE = 0
 """A single generator without tables to read, or whose load only prepares the servers, needs no common start:
 it begins as soon as it gets this value, and reports when."""
@@ -72,6 +73,8 @@ class Load:
 class Generators:
     """The run's generator processes. Not for concurrent use by several threads. `clocks` are those of other
     machines in the last load."""
+
+    margin_ns = START_MARGIN_NS
 
     def __init__(self, agent: Agent, folder: Path, cores: tuple[int, ...] | None) -> None:
         self._agent = agent
@@ -174,7 +177,7 @@ class Generators:
         return EXECUTABLE
 
     def _start_at_ns(self, lone: bool) -> int:
-        return time.monotonic_ns() + (0 if lone else START_MARGIN_NS)
+        return time.monotonic_ns() + (0 if lone else self.margin_ns)
 
     def _begin(self, children: list[str], at_ns: int, lone: bool) -> None:
         self._agent.start_at(children, LONE if lone else at_ns)
@@ -213,6 +216,7 @@ class Generators:
                 share = waiting.pop(notice.child)
                 load.results.append(ShareResult(share, done["summary"], self._fetched(share, done["tables"])))
             elif "error" in notice.data:
+                self.margin_ns = min(4 * self.margin_ns, LONGEST_MARGIN_NS)
                 raise error_of(notice.child, notice.data["error"])
             elif "progress" in notice.data:
                 name = waiting[notice.child].name
