@@ -373,6 +373,11 @@ def test_the_knee_is_reported_with_its_steps(study: Study) -> None:
     assert len(shown.steps) == len(results) / 2
     assert max(one.high_rps for one in shown.steps) == pytest.approx(400.0)
     assert "more users gain less than 10 %" in shown.sentence
+    left = capacity_of(lock, [one for one in results if one is not results[2]])
+    assert left.steps == (shown.steps[0], *shown.steps[2:]), (
+        "a trial that was given up takes only its own step"
+    )
+    assert [one.outcome for one in left.trials][:4] == ["holds", "holds", "no number", "holds"]
 
 
 # the live picture, exits, and runs that go on

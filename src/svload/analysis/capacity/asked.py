@@ -129,18 +129,26 @@ def steps_of(lock: Lock, results: Sequence[TrialResult]) -> list[GainStep]:
 
 
 def _pairs(lock: Lock, results: Sequence[TrialResult]) -> list[tuple[int, GainStep | None]]:
-    rates = [
-        (load_of(lock, one), None if is_lost else rate_of(lock, one))
-        for one, is_lost in zip(results, _lost(results), strict=True)
-    ]
+    lost = {one.trial: is_lost for one, is_lost in zip(results, _lost(results), strict=True)}
     found: list[tuple[int, GainStep | None]] = []
-    for (low, low_rps), (high, high_rps) in zip(rates[::2], rates[1::2], strict=False):
+    for pair in _whole_pairs(results):
+        low, high = (load_of(lock, one) for one in pair)
+        low_rps, high_rps = (None if lost[one.trial] else rate_of(lock, one) for one in pair)
         step = None
         if low_rps and high_rps and high > low:
             gain = log(high_rps / low_rps) / log(high / low)
             step = GainStep(low_load=low, high_load=high, gain=gain, low_rps=low_rps, high_rps=high_rps)
         found.append((low, step))
     return found
+
+
+def _whole_pairs(results: Sequence[TrialResult]) -> list[tuple[TrialResult, TrialResult]]:
+    """Return both trials of every step up, without steps of which one was given up or is not made yet. Each
+    trial is a block of its own, and the lower load of a step has the odd number."""
+    of_block = {one.block: one for one in results}
+    return [
+        (low, of_block[block + 1]) for block, low in of_block.items() if block % 2 and block + 1 in of_block
+    ]
 
 
 def above(load: int, asked: CapacitySearch) -> int:
@@ -232,19 +240,21 @@ def capacity_finding(found: CapacityResult | None) -> list[Finding]:
 
 def _trials(lock: Lock, results: Sequence[TrialResult]) -> list[CapacityTrial]:
     search, readings = search_of(lock), readings_of(lock, results)
-    each = search.trials_each
-    texts = []
-    for number, result in enumerate(results):
-        at = number // each
-        before = Progress(search, readings[: at + 1])
+    read = _whole_pairs(results) if search.trials_each == 2 else [(one,) for one in results]
+    place = {one.trial: at for at, mine in enumerate(read) for one in mine}
+    texts, seen = list[CapacityTrial](), 0
+    for result in results:
+        at = place.get(result.trial)
+        seen = seen if at is None else at + 1
+        before = Progress(search, readings[:seen])
         limit = before.limit
-        one = readings[at] if at < len(readings) else Reading(load_of(lock, result), None)
+        holds = None if at is None else readings[at].holds
         texts.append(
             CapacityTrial(
                 trial=result.trial,
                 load=load_of(lock, result),
-                look=at < before.looks,
-                outcome="no number" if one.holds is None else "holds" if one.holds else "breaks",
+                look=at is not None and at < before.looks,
+                outcome="no number" if holds is None else "holds" if holds else "breaks",
                 low=None if limit is None else limit.low,
                 high=None if limit is None else limit.high,
             )
