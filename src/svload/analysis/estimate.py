@@ -76,7 +76,7 @@ def estimate_run(
     """Estimate all planned trials of `lock`. `costs`: case → service → what it takes; `restarts` of the whole
     lab."""
     trials = sum(config.measure.replicates for config in configs.values())
-    load_s = _over_trials(configs, lambda _, config: config.ramp_ns / 1e9 + measured_s(config))
+    load_s = _over_trials(configs, lambda _, config: load_seconds(config))
     size = size_of_run(lock, configs)
     if last is not None:
         average_s = fmean(last.beside_s.values())  # for a case that the last run left out
@@ -92,13 +92,14 @@ def estimate_run(
     )
 
 
-def measured_s(config: CaseConfig) -> float:
-    """Return how long a trial measures; with turns, at least as long as its fewest turns and their pauses
-    take."""
+def load_seconds(config: CaseConfig) -> float:
+    """Return how long a trial's load takes, with its ramps; with turns, at least as long as its fewest turns
+    and their pauses take."""
+    ramp_s, duration_ns = config.ramp_ns / 1e9, config.measure.duration_ns
     if config.measure.order != "turns":
-        return config.measure.duration_ns / 1e9
-    plan = turn_plan(0.0, 0.0, duration_ns=config.measure.duration_ns, rounds=least_rounds(config))
-    return plan.seconds(sides=1)
+        return ramp_s + duration_ns / 1e9
+    plan = turn_plan(0.0, 0.0, duration_ns=duration_ns, rounds=least_rounds(config))
+    return ramp_s + plan.seconds(sides=1)
 
 
 def size_of_run(lock: Lock, configs: Mapping[str, CaseConfig]) -> float:

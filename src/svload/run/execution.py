@@ -17,7 +17,7 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from svload.analysis.estimate import measured_s
+from svload.analysis.estimate import load_seconds
 from svload.analysis.turn_plan import seconds_apart
 from svload.drive.packing import name_of, packed
 from svload.host import (
@@ -322,7 +322,7 @@ class _Execution:
             )
         sealed = set(self.run.sealed_trials())
         left = [self._config(one) for one in self.run.planned_trials() if one.trial not in sealed]
-        lasts_s = sum(one.ramp_ns / 1e9 + measured_s(one) + _BESIDE_S for one in left)
+        lasts_s = sum(load_seconds(one) + _BESIDE_S for one in left)
         return max(lasts_s, self.lock.measure.within_s or 0.0) if is_bounded(self.lock) else lasts_s
 
     def _enough_disk(self) -> None:
@@ -585,11 +585,10 @@ class _Execution:
 
     def _judged(self, plan: TrialPlan, seconds: float) -> None:
         """Report the verdict on a sealed trial."""
-        config = self._config(plan)
-        load_s = config.ramp_ns / 1e9 + measured_s(config)
+        beside_s = seconds - load_seconds(self._config(plan))
         verdict = self.options.judge(self.run, plan.trial)
         self.unauthorised.update(verdict.pop("unauthorised", ()))
-        self._say("trial-sealed", trial=plan.trial, case=plan.case, seconds=seconds, beside_s=seconds - load_s,
+        self._say("trial-sealed", trial=plan.trial, case=plan.case, seconds=seconds, beside_s=beside_s,
                   **verdict)  # fmt: skip
         self._advise(verdict)
 
