@@ -26,7 +26,7 @@ from svload import api
 from svload.analysis import limits
 from svload.analysis.turn_plan import TurnPlan, turns_of
 from svload.drive.share.timeline import Timeline
-from svload.model.errors import ExitCode
+from svload.model.errors import ExitCode, fail
 from svload.model.events import Event
 from svload.model.messages import Action, GroupLimits, HoldSysctls, MakeGroup, Spawn
 from svload.model.results import TurnRecord
@@ -40,6 +40,7 @@ from svload.run.sides import SideHost, own_readings, plain, side_names, sided
 from svload.run.trial import TrialRun
 from svload.run.warming import Warmed, typical_p99_ns, warm_up
 from svload.store import RunDir, read_trial
+from svload.store.journal import read_events
 from svload.store.layout import TrialDir
 from svload.store.parquet import TrialData
 
@@ -218,6 +219,25 @@ def test_a_partly_sealed_block_is_remade(tmp_path: Path, port: int, monkeypatch:
     )
     assert len(plans) == 1, "the turns of the first block are those of all"
     assert all(not problem for problem in api.damaged(run.name, tmp_path / "runs"))
+
+
+def test_an_interrupt_while_servers_restart_is_no_failure(
+    tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(self: TrialRun, times: Timeline) -> None:
+        raise fail("interrupted")
+
+    monkeypatch.setattr(TrialRun, "prepare", interrupted)
+    run = begun(tmp_path, by_path(port))
+    outcome = made(run)
+    assert (outcome.exit_code, outcome.error) == (ExitCode.INTERRUPTED, None)
+    kept = [
+        event
+        for one in run.kept_attempts()
+        for event in read_events(one.events).events
+        if event.data.get("why")
+    ]
+    assert [event.data["why"] for event in kept] == ["stopped", "stopped"]
 
 
 OWN_SERVER = program("self.answer(sys.argv[2].encode())")

@@ -551,12 +551,12 @@ class _Execution:
             else:
                 self._alone(bench, plan, attempts[plan.trial])
         except Stopped:
-            for trial, attempt in attempts.items():
-                keep_attempt(self.run, trial, attempt, "stopped")
-                self._say("trial-stopped", trial=trial)
-            self.stop.set()
+            self._stopped(attempts)
         except SvloadError as error:
-            self._failed(bench, attempts, error)
+            if error.exit_code is ExitCode.INTERRUPTED:  # while something waited for a server
+                self._stopped(attempts)
+            else:
+                self._failed(bench, attempts, error)
         except OSError as why:
             hint = "Fix the cause; the trial is retried once."
             self._failed(bench, attempts, fail("lab-failed", reason=str(why), hint=hint))
@@ -604,6 +604,12 @@ class _Execution:
     def _still_there(self) -> None:
         if self.gone():
             raise fail("run-gone", path=self.run.path)
+
+    def _stopped(self, attempts: Mapping[str, int]) -> None:
+        for trial, attempt in attempts.items():
+            keep_attempt(self.run, trial, attempt, "stopped")
+            self._say("trial-stopped", trial=trial)
+        self.stop.set()
 
     def _failed(self, bench: Bench, attempts: Mapping[str, int], error: SvloadError) -> None:
         self._still_there()
