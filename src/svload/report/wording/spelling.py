@@ -286,14 +286,17 @@ def unique(texts: Iterable[str]) -> list[str]:
 
 
 def change_interval(ratio: Estimate, dimension: Dimension) -> str:
-    """Return the interval in the wording of its value: `68 to 70 %`, `1.93 to 2.16`, `−2 to +4 %`; "" without
-    one."""
+    """Return the interval in the wording of its value: `68 to 70 %`, `1.93 to 2.16`, `−2 to +4 %`; `up to 137 %`
+    where it begins at no change, as that of a decided claim may; "" without one."""
     if ratio.value is None or ratio.low is None or ratio.high is None:
         return ""
     change = _Change.of(ratio.value, dimension)
+    from_none = (ratio.low == 1) != (ratio.high == 1)
     if ratio.high - 1 > MOST_PERCENT and not change.times:
-        return f"{_plain(ratio.low)} to {_plain(ratio.high)} times"
+        return f"{'up' if from_none else _plain(ratio.low)} to {_plain(ratio.high)} times"
     low, high = (_Change.of(bound, dimension, change.times) for bound in (ratio.low, ratio.high))
+    if from_none:
+        return f"up to {(high if ratio.low == 1 else low).text}{change.unit}"
     if low.words == high.words == change.words:
         first, last = sorted((low, high), key=lambda one: one.number)
         return f"{first.text} to {last.text}{change.unit}"
