@@ -52,6 +52,9 @@ def test_a_size(size: float, shown: str) -> None:
         (1.234, "1.23 s"),
         (200, "3 min 20 s"),
         (7500, "2 h 5 min"),
+        (119.6, "2 min 0 s"),
+        (3599.7, "1 h 0 min"),
+        (7170.5, "2 h 0 min"),
     ],
 )
 def test_a_duration(seconds: float, shown: str) -> None:

@@ -190,10 +190,12 @@ def show_duration(seconds: float) -> str:
     """Return `0.4 ms`, `1.2 s`, `3 min 20 s`, `2 h 5 min`: at most three figures."""
     if seconds < 0:
         return "−" + show_duration(-seconds)
-    if seconds >= 3600:
-        return f"{int(seconds // 3600)} h {int(seconds % 3600 // 60)} min"
+    whole = round(seconds)
+    if whole >= 3600:
+        hours, minutes = divmod(round(seconds / 60), 60)
+        return f"{hours} h {minutes} min"
     if seconds >= 100:
-        return f"{int(seconds // 60)} min {int(seconds % 60)} s"
+        return f"{whole // 60} min {whole % 60} s"
     for unit, factor in (("ns", 1e-9), ("µs", 1e-6), ("ms", 1e-3)):
         if round(seconds / factor) < 1000:
             return f"{three_figures(seconds / factor)} {unit}"
