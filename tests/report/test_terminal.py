@@ -213,6 +213,8 @@ def test_why_in_words(reported: Reporter, shown: Shown, snapshot: SnapshotAssert
     run = doubted(plain, {"TC0.r1": {TAIL: "REFUSED"}})
     assert shown(show_why, run, None) == snapshot(name="run")
     assert shown(show_why, doubted(plain, {}), None) == snapshot(name="clean run")
+    unsealed = evolve(plain, trials=(), sealed_trials=0)
+    assert shown(show_why, unsealed, None).startswith("no trial of this run is sealed yet\n")
 
 
 def test_why_lists_every_doubtful_check_with_its_remedy(reported: Reporter, shown: Shown) -> None:

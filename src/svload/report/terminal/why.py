@@ -199,7 +199,9 @@ def _show_doubts(out: Console, findings: Findings) -> None:
     """Print all doubts of a run, one check per line, most frequent first; then the names that can be asked
     for."""
     found = doubts(findings)
-    if not found:
+    if not findings.trials:
+        out.print(Text("no trial of this run is sealed yet", style="yellow"))
+    elif not found:
         out.print(Text("no check found a problem in this run", style="green"))
     elif text := summary(findings, most=4):
         out.print(Text(visible(text), style="bold"))
