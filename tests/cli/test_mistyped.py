@@ -63,7 +63,7 @@ MISTYPED = {
     f"load {URL}\udcff": "the URL is not UTF-8 text. Write each byte as %XX",
     f"compare {URL} {URL}\udcff": "the URL is not UTF-8 text. Write each byte as %XX",
     "query r 'select \udcff'": "the statement is not UTF-8 text",
-    "aa o": "api can't run on there: no inventory is given",
+    "aa o": "api can't run on there: no inventory is given. “svload run” and “svload resume” take an --inventory",
     "capacity o --over users --from 1 --to 9 --that 'p95 < 1 s'": "api can't run on there: no inventory is given",
     "doctor --profile demo": "--profile is about a study",
     "fleet install -i hosts --profile demo": "--profile is about a study",

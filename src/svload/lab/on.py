@@ -7,7 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from svload.model.study import CaseConfig, ServiceSpec
 from svload.study.mistakes import Mistake, bad_value
 
-ON_HINT = "Run it with --inventory, whose group “servers” has that machine; or leave “on” out."
+ON_HINT = (
+    "“svload run” and “svload resume” take an --inventory whose group “servers” has that machine; "
+    "or leave “on” out."
+)
 _NOT_THERE: Mapping[str, str] = {
     "link": "a link is made between networks of one machine",
     "secrets": "secrets stay on the machine that commands the run",
