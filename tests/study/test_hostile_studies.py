@@ -61,8 +61,8 @@ def group(name: str, new: str, says: str) -> Hostile:
     return Hostile(name, "constant-vus, vus: 1", new, says, 3)
 
 
-def asking(name: str, request: str, says: str) -> Hostile:
-    return Hostile(name, ASKS, f"request: {request}", says, 3)
+def asking(name: str, request: str, says: str, more: str = "", line: int = 3) -> Hostile:
+    return Hostile(name, ASKS, f"request: {request}", says, line, more)
 
 
 def lab(name: str, services: str, says: str, more: str = "") -> Hostile:
@@ -88,6 +88,24 @@ INTERNAL = [
     asking("a version as a number", "{get: http://w/, headers: {X: 1.10}}", 'Write "1.10".'),
     asking("zeros before a number", "{get: http://w/, headers: {X: 007}}", 'Write "007".'),
     asking("a word as a number", "{tcp: tcp://w, redis: [[SET, a, 1.10]]}", 'Write "1.10".'),
+    asking(
+        "a level as a number",
+        "{get: http://w/, headers: {X: '${v}'}}",
+        'Write "1.10".',
+        "factors: {v: [1.10]}\n",
+        5,
+    ),
+    asking("a level in a path", "'GET http://w/${v}/x'", 'Write "1.10".', "factors: {v: [1.10]}\n", 5),
+    asking(
+        "a field in a header",
+        "{get: http://w/, headers: {X: 'v${v.n}'}}",
+        'Write "007".',
+        "factors: {v: {a: {n: 007}}}\n",
+        5,
+    ),
+    asking(
+        "a level in a body", "{post: http://w/, body: 'v=${v}'}", 'Write "1e3".', "factors: {v: [1e3]}\n", 5
+    ),
     added("a row as a number", "feeders: {f: {values: [1, 2.50]}}\n", 'Write "2.50".'),
     Hostile("until alone", "replicates: 1}", "replicates: 1, until: ± 5 %}", "the study compares nothing", 4),
     added("NUL in a CSV's name", 'feeders: {f: {csv: "a\\0b.csv"}}\n', "a file inside the study's folder"),
@@ -222,6 +240,7 @@ CLEAN = [
     added("levels that look like mark-up", 'factors: {a: ["[/b]", "[a-z]+"]}\n', ""),
     lab("plain directives", "{w: {kit: nginx, tuning: {sendfile: true, keepalive_requests: 100, keepalive_timeout: 65s}}}", ""),
     added("a baseline that is run", "factors: {a: [1, 2, 3]}\nexclude: [{when: {a: 3}, because: no}]\ncompare: [{factor: a, baseline: 1, metric: g.response.p50}]\n", ""),
+    asking("a level in a time", "{get: http://w/, timeout: '${v} s'}", "", "factors: {v: [1.50]}\n"),
     asking("a header named when", "{get: http://w/, headers: {when: '${vu}'}}", ""),
     added("all of them", "thresholds: [success_rate >= 1]\n", ""),
     Hostile("groups that wait for one", "traffic: {", "traffic: {h: {executor: constant-vus, vus: 1, start_when: g.ramped, request: GET http://w/}, ", "", 0),

@@ -38,6 +38,7 @@ from svload.study.references import (
     REFERENCE,
     Resolver,
     Vocabulary,
+    origin_of,
     references_in,
     strings_in,
     unescaped,
@@ -310,11 +311,7 @@ class _Reader:
 
     def _origin(self, raw: Any) -> Path | None:
         whole = REFERENCE.fullmatch(raw) if isinstance(raw, str) else None
-        if not whole:
-            return None
-        factor, _, field = whole[2].strip().partition(".")
-        level = self.levels.get(factor)
-        return ("factors", factor, level.name, *(field.split(".") if field else ())) if level else None
+        return origin_of(whole[2], self.levels) if whole else None
 
     def text(self, raw: str, path: Path) -> str:
         """Return a text outside requests, resolved."""

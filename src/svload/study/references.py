@@ -13,8 +13,8 @@ from typing import Any
 
 from svload.model.bounds import TEXT_BYTES
 from svload.model.study import Factor, Level
-from svload.study.mistakes import Mistake, bad_reference, closest, listed
-from svload.study.tree import Path
+from svload.study.mistakes import Mistake, bad_reference, bad_value, closest, listed
+from svload.study.tree import UNQUOTED, Path, WrittenFloat, WrittenInt
 
 REFERENCE = re.compile(r"\$(\$?)\{([^{}]*)\}")
 _BEGUN = re.compile(r"\$\{(?<!\$\$\{)")
@@ -26,6 +26,8 @@ OF_A_COMMAND = (PORT, "host", "build", "files", "replica")
 """What a service knows about itself once it starts; `port.NAME` is one of its further ports."""
 COLUMNS = ("path", "size_bytes", "digest")
 """The columns of a table of objects."""
+_NOT_SENT = frozenset({"check", "expect_status", "random", "read", "renew", "think_time", "timeout"})
+"""Keys of requests and steps whose texts are read here, as numbers among others."""
 MAX_NESTING = 8
 Stays = Callable[[str], bool]
 
@@ -101,6 +103,18 @@ def allowed_at(path: Path) -> Allowed:
         return IN_REQUESTS
     in_set = path[:1] == ("sets",) and path[2:3] == ("lab",)
     return IN_LAB if path[:1] == ("lab",) or in_set else NOTHING_ELSE
+
+
+def _is_sent(path: Path) -> bool:
+    """Return whether the text at `path` is part of what a request sends."""
+    return allowed_at(path).request_time and _NOT_SENT.isdisjoint(path[2:])
+
+
+def origin_of(reference: str, levels: Mapping[str, Level]) -> Path | None:
+    """Return the path of the level, or its field, that a reference names; None if it names no factor."""
+    factor, _, field = reference.strip().partition(".")
+    level = levels.get(factor)
+    return ("factors", factor, level.name, *(field.split(".") if field else ())) if level else None
 
 
 def references_in(text: str) -> Iterator[str]:
@@ -228,6 +242,9 @@ class Resolver:
                 self.mistakes.append(
                     bad_reference(path, match[0], "A list or mapping can't be part of a text.")
                 )
+            if isinstance(found, WrittenInt | WrittenFloat) and _is_sent(path):
+                origin = origin_of(match[2], self.levels) or path
+                self.mistakes.append(bad_value(origin, UNQUOTED, found, f'Write "{found.text}".'))
             return _as_text(found)
 
         resolved = REFERENCE.sub(put, text)

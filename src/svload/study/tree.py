@@ -32,6 +32,9 @@ class Node:
     place: str
 
 
+UNQUOTED = "expected quotes: without them it is a number"
+
+
 class WrittenInt(int):
     """A whole number with its `text` in the file, which differs from how it is shown: 007."""
 

@@ -41,7 +41,7 @@ from svload.model.units import (
 )
 from svload.model.visible import marks_as_letters
 from svload.study.mistakes import Gap, in_our_words, not_read, wrong
-from svload.study.tree import WrittenFloat, WrittenInt
+from svload.study.tree import UNQUOTED, WrittenFloat, WrittenInt
 
 AS_WRITTEN = {"references": True}
 
@@ -332,7 +332,7 @@ ScalarText = Annotated[
 def as_written(value: Any) -> Any:
     """Return the value; raise the mistake of a number that would be sent in another form than it is written."""
     if isinstance(value, WrittenInt | WrittenFloat):
-        raise wrong("expected quotes: without them it is a number", f'Write "{value.text}".')
+        raise wrong(UNQUOTED, f'Write "{value.text}".')
     return value
 
 
