@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from tests.servers import Answering, serving
 
@@ -74,6 +74,10 @@ def running(store: Store, data_dir: Path | None) -> Iterator[ServiceFacts]:
         def do_PUT(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             self.answer(b"", store.put(self.path, body, self.headers.get("Content-Type", "")))
+
+        def do_DELETE(self) -> None:
+            gone = store.objects.pop(unquote(self.path), None)
+            self.answer(b"", 404 if gone is None else 204)
 
         def do_GET(self) -> None:
             at = urlsplit(self.path)

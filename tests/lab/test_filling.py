@@ -21,6 +21,7 @@ from tests.servers import wait_until
 from svload.lab import data, store_api
 from svload.lab.data import Filled, fill, list_urls
 from svload.lab.objects import fill_key, planned_containers, planned_objects
+from svload.lab.stores import Stores
 from svload.model.errors import SvloadError
 from svload.model.facts import ServiceFacts
 from svload.model.study import ObjectSet
@@ -49,6 +50,17 @@ def test_a_filled_store_is_found_again_by_a_sample(tmp_path: Path, monkeypatch: 
     assert again.table == first.table, "in the order of a listing"
     assert (again.listed, len(store.listings)) == (6, 6)
     assert len(store.puts) == 90
+
+
+def test_sets_that_share_containers_are_refused(tmp_path: Path) -> None:
+    """Filling one would delete the other's objects."""
+    store = Store()
+    with running(store, None) as facts:
+        stores = Stores(lambda name, key: facts, lambda event: None, tmp_path, lambda: False, tmp_path)
+        sets = [evolve(OBJECTS, name=name, count=count) for name, count in (("a-b", 90), ("ab", 45))]
+        with pytest.raises(SvloadError, match="a-b and ab have the same names of containers"):
+            stores.fill_all(sets, SEED)
+    assert not store.puts
 
 
 class MakingAccounts(Store):
@@ -81,7 +93,7 @@ def test_an_account_is_made_before_its_second_container() -> None:
     assert not store.second_came.is_set()
 
 
-@pytest.mark.parametrize("loss", ["object", "changed", "container"])
+@pytest.mark.parametrize("loss", ["object", "changed", "container", "none, but traffic put one"])
 def test_what_a_kept_store_lost_is_put_again(tmp_path: Path, loss: str) -> None:
     store = Store()
     with running(store, tmp_path) as facts:
@@ -91,6 +103,8 @@ def test_what_a_kept_store_lost_is_put_again(tmp_path: Path, loss: str) -> None:
             del store.objects[path]
         elif loss == "changed":
             store.objects[path] = b"other"
+        elif loss.startswith("none"):
+            store.objects[f"{path}-of traffic"], lost = b"other", 0
         else:
             folder = path.rpartition("/")[0]
             store.containers.discard(folder)

@@ -69,8 +69,8 @@ def fill(
     interrupted.
 
     Sizes and MD5s in the listing are compared with what was sent. If the store was filled before, only some
-    containers are listed and compared; if one differs, all are, and missing objects are put. `images` is the
-    folder where pictures are kept.
+    containers are listed and compared; if one differs, all are, missing objects are put, and others, which
+    traffic left in the set's containers, are deleted. `images` is the folder where pictures are kept.
     """
     api = StoreApi(store, should_stop)
     tell = on_progress or (lambda what, done, of: None)
@@ -185,11 +185,16 @@ class _Putting:
         self._kept.forget_but(found)
         self.objects(planned)
 
+    def without(self, others: Sequence[str]) -> None:
+        """Delete objects that are not of the set."""
+        self._api.each(others, lambda session, path: session.expect("DELETE", path, (204, 404)))
+
 
 def _listed(
     api: StoreApi, objects: ObjectSet, put: _Putting, planned: Sequence[PlannedObject], tell: OnProgress
 ) -> ObjectTable:
-    """Return the listing once it equals what was put. Missing objects of an earlier filling are put again."""
+    """Return the listing once it equals what was put. Missing objects of an earlier filling are put again, and
+    others deleted."""
     deadline = time.monotonic() + CONSISTENT_WITHIN_S
     complete = put.count == len(planned)
     while True:
@@ -197,6 +202,7 @@ def _listed(
         found = entries(table)
         if found == put.sent:
             return table
+        put.without([path for path in found if path not in put.sent])
         if not complete:
             complete = True
             put.again(planned, found)

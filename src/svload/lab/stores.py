@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from svload.lab.data import Filled, OnProgress, fill, list_urls
-from svload.lab.objects import ObjectTable, fill_key
+from svload.lab.objects import ObjectTable, fill_key, planned_containers
 from svload.model.errors import fail
 from svload.model.events import Event
 from svload.model.facts import ServiceFacts
@@ -49,9 +49,14 @@ class Stores:
         return held is not None and held[0] == objects
 
     def fill_all(self, objects: Sequence[ObjectSet], seed: int) -> dict[str, dict[str, list[Any]]]:
-        """Fill the missing sets; return each table's columns. A store's data is named after all its sets."""
+        """Fill the missing sets; return each table's columns. A store's data is named after all its sets. Raises
+        SvloadError fill-failed."""
         for service in {one.service for one in objects}:
             sets = [one for one in objects if one.service == service]
+            places = [place for one in sets for place in planned_containers(one)]
+            if len(set(places)) < len(places):  # filling one would delete or overwrite another's objects
+                reason = f"{' and '.join(one.name for one in sets)} have the same names of containers"
+                raise fail("fill-failed", service=service, reason=reason, log=self._logs / service)
             self._keys.setdefault(service, fill_key(sets, seed))
         return {one.table: self.fill(one, seed).table.columns() for one in objects if not self.holds(one)}
 
