@@ -61,14 +61,19 @@ def study(tmp_path: Path) -> Study:
 
 
 def lock_of(target: str, **asked: Any) -> Lock:
-    return searched_lock(CapacityAsk(target, **asked), api.Choices(out=Path(target).parent / "runs"))
+    return found_lock(CapacityAsk(target, **asked), api.Choices(out=Path(target).parent / "runs"))
+
+
+def found_lock(ask: CapacityAsk, choices: api.Choices) -> Lock:
+    with searched_lock(ask, choices) as lock:
+        return lock
 
 
 URL = "http://127.0.0.1:9/"
 
 
 def of_url(folder: Path, **asked: Any) -> Lock:
-    return searched_lock(CapacityAsk(URL, **{"that": CRITERION} | asked), api.Choices(out=folder))
+    return found_lock(CapacityAsk(URL, **{"that": CRITERION} | asked), api.Choices(out=folder))
 
 
 def refused(target: str, **asked: Any) -> str:
@@ -134,6 +139,16 @@ def test_a_mistake_of_a_url_names_its_option(tmp_path: Path, asked: dict[str, An
     with pytest.raises(SvloadError) as caught:
         of_url(tmp_path, **asked)
     assert str(caught.value.problems[0]).startswith(option)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_refusal_leaves_the_study_of_an_earlier_run(tmp_path: Path) -> None:
+    asked, choices = CapacityAsk("http://127.0.0.1:9/", that=CRITERION), api.Choices(out=tmp_path)
+    found_lock(asked, choices)
+    kept = sorted(tmp_path.rglob("*"))
+    with pytest.raises(SvloadError, match="--at-least"):
+        found_lock(replace(asked, at_least=10**6), choices)
+    assert sorted(tmp_path.rglob("*")) == kept != []
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,14 @@ throughput."""
 from __future__ import annotations
 
 import re
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from svload.api.load import LoadFiles, aimed, as_typed, in_environment, keep_study
+from svload.api.load import LoadFiles, aimed, as_typed, in_environment, kept_study
 from svload.api.studies import (
     Choices,
     Emit,
@@ -97,18 +98,20 @@ def capacity(ask: CapacityAsk, choices: Choices, emit: Emit) -> RunResult:
     from svload.run.policies.capacity import first_batch
 
     with in_environment(dict(ask.of_url.secrets.values())):
-        lock = searched_lock(ask, choices)
-        must_be_trusted(lock, ask.target)
-        run.permitted_targets(case_configs(lock).values(), lock.authorised)
-        must_be_possible(lock, choices)
-        must_fit(lock)
-        with writing(choices.out):
-            begun = run.begin(lock, choices.out, held_certificates(lock), batch=first_batch(lock))
+        with searched_lock(ask, choices) as lock:
+            must_be_trusted(lock, ask.target)
+            run.permitted_targets(case_configs(lock).values(), lock.authorised)
+            must_be_possible(lock, choices)
+            must_fit(lock)
+            with writing(choices.out):
+                begun = run.begin(lock, choices.out, held_certificates(lock), batch=first_batch(lock))
         return execute_run(begun, emit, choices)
 
 
-def searched_lock(ask: CapacityAsk, choices: Choices) -> Lock:
-    """Return the study's lock with the search in it."""
+@contextmanager
+def searched_lock(ask: CapacityAsk, choices: Choices) -> Iterator[Lock]:
+    """Yield the study's lock with the search in it. The study written for a URL is removed where what follows
+    refuses the run."""
     bare = bool(_URL.match(ask.target))
     if not bare and (
         replace(ask.of_url, seed=None, duration=None) != QuickLoad(ask.target) or ask.files != LoadFiles()
@@ -126,12 +129,17 @@ def searched_lock(ask: CapacityAsk, choices: Choices) -> Lock:
             reason=f"a search from {low:,} to {high:,} has no range",
             hint="Write --from 1 --to 4000.",
         )
-    study, chosen = (_bare(ask, choices) if bare else ask.target), replace(choices, own=bare)
+    with _bare(ask, choices) if bare else nullcontext(ask.target) as study:
+        yield _searched(ask, replace(choices, own=bare), study)
+
+
+def _searched(ask: CapacityAsk, chosen: Choices, study: str) -> Lock:
+    bare = chosen.own
     if not bare and ask.over and ask.least is not None and ask.most is not None:
         ends = {"open": [ask.least, ask.most]}
         # Comparisons name levels.
         searched: dict[str, Any] = {f"factors.{ask.over}": ends, "compare": [], "measure.until": None}
-        chosen = replace(choices, overrides={**choices.overrides, **searched})
+        chosen = replace(chosen, overrides={**chosen.overrides, **searched})
     if not bare and (duration := ask.of_url.duration):
         chosen = replace(chosen, overrides={**chosen.overrides, "measure.duration": duration})
     try:
@@ -302,8 +310,8 @@ def _criterion(text: str, config: CaseConfig) -> Criterion:
     return found
 
 
-def _bare(ask: CapacityAsk, choices: Choices) -> str:
-    """Write a study for one URL beside its run and return its path."""
+def _bare(ask: CapacityAsk, choices: Choices) -> AbstractContextManager[str]:
+    """Write a study for one URL beside its run, as `kept_study` does."""
     from svload.study.quick_load import literal, study_of
 
     request, given_up_s = ask.of_url, _given_up_s(ask)
@@ -334,7 +342,7 @@ def _bare(ask: CapacityAsk, choices: Choices) -> str:
         "factors": {over: {"open": ends}},
         "traffic": {"load": group | load},
     }
-    return keep_study("capacity", study, ask.files, choices.out)
+    return kept_study("capacity", study, ask.files, choices.out)
 
 
 def _trial_lasts(within_s: float | None, allowed_s: float) -> str:

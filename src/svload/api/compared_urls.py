@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from svload.api.first_look import probe
-from svload.api.load import LoadFiles, aimed, as_typed, enough_ports, hopeless, in_environment, keep_study
+from svload.api.load import LoadFiles, aimed, as_typed, enough_ports, hopeless, in_environment, kept_study
 from svload.api.studies import AbortIf, Choices, Emit, RunResult, load_lock, run_lock
 from svload.model.errors import SvloadError, fail
 from svload.model.events import Event
@@ -68,15 +68,15 @@ def compare_urls(ask: ComparedUrls, choices: Choices, emit: Emit, files: LoadFil
         sides[name] = _Side(side.url, target.endpoint)
         study["lab"]["server"] |= {"connect_to": side.connect_to} if side.connect_to else {}
     with in_environment(dict(asked.secrets.values())):
-        path = keep_study("compare", study, files, choices.out)
         chosen = replace(choices, own=True, within_s=ask.within_s)
-        try:
-            lock = load_lock(path, chosen)
-        except SvloadError as error:
-            raise as_typed(error, Path(path).parent) from error
-        _must_have_time(lock, ask.within_s)
-        for name, (side, _) in zip(ask.names, aims, strict=True):
-            sides[name].succeeded = _must_answer(side, files, choices.authorised)
+        with kept_study("compare", study, files, choices.out) as path:
+            try:
+                lock = load_lock(path, chosen)
+            except SvloadError as error:
+                raise as_typed(error, Path(path).parent) from error
+            _must_have_time(lock, ask.within_s)
+            for name, (side, _) in zip(ask.names, aims, strict=True):
+                sides[name].succeeded = _must_answer(side, files, choices.authorised)
         baseline = sides[ask.names[0]]
         by_case = {case.name: sides.get(case.levels[FACTOR], baseline) for case in lock.cases}
         result = run_lock(lock, path, chosen, emit, _unusable(by_case))

@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -328,16 +328,26 @@ def _study_folder(ask: QuickLoad, files: LoadFiles, out: Path | None) -> Iterato
         yield folder
 
 
-def keep_study(name: str, study: Mapping[str, Any], files: LoadFiles, out: Path) -> str:
-    """Write a generated study beside its run, which may be resumed, and return its path. Raises SvloadError
-    usage."""
+@contextmanager
+def kept_study(name: str, study: Mapping[str, Any], files: LoadFiles, out: Path) -> Iterator[str]:
+    """Write a generated study beside its run, which may be resumed, and yield its path. Where what follows
+    refuses the run, what was not there before is removed. Raises SvloadError usage."""
     text = study_text(study)
     folder = out / STUDIES / f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
-    with writing(out):
-        private_folder(folder)
-        place_files(files, folder)
-        write_output(folder / STUDY, text)
-    return str(folder / STUDY)
+    new = [one for one in (folder, *folder.parents) if not one.exists()]
+    try:
+        with writing(out):
+            private_folder(folder)
+            place_files(files, folder)
+            write_output(folder / STUDY, text)
+        yield str(folder / STUDY)
+    except SvloadError:
+        if folder in new:
+            shutil.rmtree(folder, ignore_errors=True)
+        for empty in new:
+            with suppress(OSError):  # it holds something else, or was never made
+                empty.rmdir()
+        raise
 
 
 def place_files(files: LoadFiles, folder: Path) -> None:
