@@ -23,7 +23,7 @@ from svload.model.errors import ExitCode, SvloadError
 from svload.model.events import Event
 from svload.model.plan import Batch
 from svload.model.results import Estimate, Outage, TrialResult
-from svload.model.study import Lock
+from svload.model.study import Comparison, Lock
 from svload.model.units import parse_quantity
 from svload.report.terminal.live import search_line
 from svload.report.wording.search_rows import search_outcome
@@ -143,7 +143,7 @@ def test_a_mistake_of_a_url_names_its_option(tmp_path: Path, asked: dict[str, An
 
 
 def test_a_refusal_leaves_the_study_of_an_earlier_run(tmp_path: Path) -> None:
-    asked, choices = CapacityAsk("http://127.0.0.1:9/", that=CRITERION), api.Choices(out=tmp_path)
+    asked, choices = CapacityAsk(URL, that=CRITERION), api.Choices(out=tmp_path)
     found_lock(asked, choices)
     kept = sorted(tmp_path.rglob("*"))
     with pytest.raises(SvloadError, match="--at-least"):
@@ -222,7 +222,7 @@ def test_ends_without_a_range_between_them_are_refused_by_name(tmp_path: Path, e
 
 def test_an_error_for_a_url_names_no_generated_file(tmp_path: Path) -> None:
     with pytest.raises(SvloadError, match=r"^There is no profile “x”"):
-        searched_lock(CapacityAsk(URL, that=CRITERION), api.Choices(out=tmp_path, profile="x"))
+        found_lock(CapacityAsk(URL, that=CRITERION), api.Choices(out=tmp_path, profile="x"))
 
 
 def test_the_error_for_a_study_without_an_open_factor_says_how_to_add_one(study: Study) -> None:
@@ -428,12 +428,27 @@ def test_the_exit_code_is_the_gate_s(study: Study) -> None:
         assert verdict_exit(findings_of(capacity=shown)) is code, (at_least, breaks_above, shown.sentence)
 
 
+<<<<<<< HEAD
 def test_a_search_killed_between_batches(study: Study, tmp_path: Path) -> None:
     """All that is planned is sealed, and yet it goes on: only its journal can say that it has its answer."""
+=======
+GATE = Comparison(
+    name="users", factor="users", baseline="1", metric="response.p50", fail_if="worse by more than 5 %"
+)
+
+
+@pytest.mark.parametrize("kind", ["search", "gate", "until", "for"])
+def test_a_run_killed_between_batches(study: Callable[..., str], tmp_path: Path, kind: str) -> None:
+    """All that is planned is sealed, and yet it goes on: only its journal can say that it is complete."""
+>>>>>>> b1ea7e27 (store: find a gate or until run that was killed between two batches)
     lock = lock_of(study(), that=CRITERION)
     run = RunDir.create(tmp_path / "runs", "bears")
-    write_artefact(run.lock_path, lock)
     batch = first_batch(lock)
+    if kind != "search":
+        measure = {"until": {"until": 0.05}, "for": {"within_s": 60.0}}.get(kind, {})
+        compared = (GATE,) if kind == "gate" else ()
+        lock = evolve(lock, search=None, comparisons=compared, measure=evolve(lock.measure, **measure))
+    write_artefact(run.lock_path, lock)
     write_artefact(run.batch_path(0), batch)
     for trial in batch.trials:
         run.trial(trial.trial).path.mkdir()

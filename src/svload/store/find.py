@@ -65,10 +65,13 @@ def unfinished_runs(out_dir: Path) -> list[RunDir]:
 
 
 def _goes_on(run: RunDir) -> bool:
-    """Return whether a search ended between two of its batches: everything planned is sealed, and no journal
-    says that it has its answer."""
+    """Return whether a run whose next batch depends on its results ended between two batches: everything
+    planned is sealed, and no journal says that it is complete."""
     try:
-        if Lock.read(run.lock_path).search is None:
+        lock = Lock.read(run.lock_path)
+        measure = lock.measure
+        gated = any(one.fail_if for one in lock.comparisons)
+        if lock.search is None and measure.until is None and measure.within_s is None and not gated:
             return False
         events = read_events(run.events).events
     except (SvloadError, OSError, ValueError):
