@@ -240,7 +240,9 @@ def capacity_finding(found: CapacityResult | None) -> list[Finding]:
 
 def _trials(lock: Lock, results: Sequence[TrialResult]) -> list[CapacityTrial]:
     search, readings = search_of(lock), readings_of(lock, results)
-    read = _whole_pairs(results) if search.trials_each == 2 else [(one,) for one in results]
+    read: Sequence[tuple[TrialResult, ...]] = [(one,) for one in results]
+    if search.trials_each == 2:
+        read = _whole_pairs(results)
     place = {one.trial: at for at, mine in enumerate(read) for one in mine}
     texts, seen = list[CapacityTrial](), 0
     for result in results:
