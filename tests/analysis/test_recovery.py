@@ -15,6 +15,7 @@ from svload.analysis.judge import judge_run, judge_trial
 from svload.analysis.measures import counter_deltas
 from svload.analysis.recovery import fault_results, recovery_measures, undisturbed
 from svload.analysis.view import GroupView, Window
+from svload.model.clocks import MachineClock
 from svload.model.columns import HISTOGRAM_METRICS, bucket
 from svload.model.faults import ActKind, FaultEvent
 from svload.model.results import Estimate
@@ -69,9 +70,14 @@ def test_without_a_fault_there_is_no_such_number() -> None:
         ([(4, 4.5, 10, 0.0)], 0.5),
         ([(4, 4.5, 10, 0.9)], 0.5),
         ([(4, 5.2, 30, 1.0)], 1.2),
-        ([(4, 5.2, 10.5, 1.0)], 0.0),
+        ([(4, 5.2, 10.8, 1.0)], 0.0),
+        ([(4, 5.2, 11.2, 1.0)], 1.2),
         ([(4, 4.2, 10, 0.5), (4.3, 4.34, 10, 0.5)], 0.2),
-        ([(4, 4.2, 10, 0.5), (4.22, 4.4, 10, 0.5)], 0.4),
+        ([(4, 4.2, 10, 0.5), (4.26, 4.4, 10, 0.5)], 0.2),
+        ([(4, 4.2, 10, 0.5), (4.24, 4.4, 10, 0.5)], 0.4),
+        # 12 and 17 of the 290 later cells
+        ([(4, 4.2, 10, 0.5), (6, 6.24, 10, 0.5)], 0.2),
+        ([(4, 4.2, 10, 0.5), (6, 6.34, 10, 0.5)], 2.34),
         ([(4, 4.2, 10, 0.5), (7.0, 9.5, 40, 1.0)], 5.5),
     ],
 )  # fmt: skip
@@ -108,10 +114,16 @@ def test_of_several_faults_it_is_the_slowest_each_up_to_the_next() -> None:
 
 
 def test_too_little_before_or_after_gives_no_level() -> None:
-    for at_s in (0.05, 9.97, 11.0):
+    for at_s in (0.05, 0.09, 9.955, 9.97, 11.0):
         assert found(load(), event("stop", at_s))["recovery"].why == "too few"
+    for at_s in (0.1, 9.94):
+        assert found(load(), event("stop", at_s))["recovery"].value == 0.0
     assert found(load(due=0), event("stop", 4.0))["recovery"].why == "too few"
     assert found(load(shape="ramping"), event("stop", 4.0))["recovery"].why == "in stages"
+
+
+def test_a_cell_holds_twenty_requests() -> None:
+    assert found(load(due=1), event("stop", 4.0))["recovery"].n == 600 // 20
 
 
 def test_a_window_that_begins_later_has_the_same_answer() -> None:
@@ -167,6 +179,17 @@ def test_an_end_of_the_server_may_cost_each_kept_connection_once(closed: Bench) 
     before, after = (check(one, config, "manipulation") for one in (opened, faulty(opened, "cache")))
     assert "onnections were used not as planned" in before.sentence
     assert "onnections were used as planned" in after.sentence
+
+
+@pytest.mark.parametrize(("bound_ns", "grade"), [(900_000, "VALID"), (1_100_000, "REFUSED")])
+def test_a_fault_is_dated_by_a_clock_that_is_known_within_1_ms(
+    closed: Bench, bound_ns: int, grade: str
+) -> None:
+    trial = faulty(closed.trial("TC1.r1"), "cache")
+    clock = MachineClock(machine="far", offset_ns=0, bound_ns=bound_ns, start_offset_ns=0, round_trip_ns=1)
+    far = evolve(trial, lab__conditions__clocks=(clock,))
+    found = check(far, closed.config(trial), "clocks")
+    assert (found.grade, found.on("background.recovery")) == (grade, grade)
 
 
 def test_a_trial_with_a_fault_says_so_wherever_it_is_reported(closed: Bench) -> None:
