@@ -304,6 +304,45 @@ CASES: Mapping[str, tuple[list[Table], list[Table]]] = {
 }  # fmt: skip
 
 
+CPUS = "cpus,throughput_per_s\n1.0,100\n{},{}"
+RATES = "case,success_before_pct,success_after_pct\nA,{},100"
+THINKS = "delay_ms,mean_response_ms,throughput_per_s\n0,250,200\n200,50,{}"
+IMPROVED = "case,mean_before_s,mean_after_s,improvement_pct\nA,1,4,{}"
+EACH = ("2,2",) * 4
+SHIFTED = "test,servers,median_ms,out_streams\n1,1,10,3\n1,1,10,6\n1,1,10,9\n2,2,{0},3\n2,2,{0},6\n2,2,{0},9"
+SENT = {"columns": {"mean": "response"}, "given": {"payload": "5 MB", "stated_unit": "ms"}}
+EDGES: list[tuple[str, list[Table], list[Table]]] = [
+    # check; the tables in which it finds something, just beyond its limit; those just within
+    ("littles-law", *([table(f"cpus,mean_response_ms,throughput_per_s\n1,{ms},5", **CLOSED)] for ms in (10_350, 10_250))),
+    ("delay-is-think-time", *([table(THINKS.format(rate), **CLOSED)] for rate in (208, 212))),
+    ("saturated-from-first-level", *([table(f"users,throughput_per_s\n1,100\n4,105\n16,{most}")] for most in (114, 120))),
+    ("saturated-from-first-level", *([table(f"users,throughput_per_s\n1,100\n4,101{more}")] for more in ("\n16,99", ""))),
+    ("ramp-in-statistics", *([table(f"users,run_time_s,mean_response_ms\n50,{s},5", given={"spawn_rate": "1/s"})] for s in (450, 550))),
+    ("limit-never-acted", *([table(CPUS.format(0.5, rate))] for rate in (86, 82))),
+    ("smaller-limit-faster", *([table(CPUS.format(0.9, rate))] for rate in (106, 104))),
+    ("elasticity-out-of-range", *([table(CPUS.format(0.9, rate))] for rate in (86.5, 89))),
+    ("elasticity-out-of-range", *([table(CPUS.format(0.9, rate))] for rate in (102.5, 101.8))),
+    ("means-of-survivors", *([times("1,3", "2,2", *EACH), table(RATES.format(before), "rates")] for before in (99.4, 99.6))),
+    ("improvement-over-the-larger", *([table(IMPROVED.format(stated))] for stated in (-70, -68))),
+    ("improvement-over-the-larger", *([table(f"case,mean_before_s,mean_after_s,improvement_pct\nA,1,{after},-28")] for after in (1.4, 1.36))),
+    ("effect-reverses", *([times(f"1,{after}", f"1.3,{other}", *EACH), table(PAIRS, "pairs")] for after, other in ((2.6, 2.0), (2.3, 2.0)))),
+    ("effect-reverses", *([times(f"1,{after}", f"{other},1", *EACH), table(PAIRS, "pairs")] for after, other in ((2, 1.3), (2, 1.2)))),
+    ("hits-unverified", *([times("2,2.6", f"2,{miss}", "2,2", "2,2", "2,2", "2,2"), table(DESIGN, "cases")] for miss in (2.0, 2.2))),
+    ("unmentioned-shift", *([table(SHIFTED.format(ms), derive={"servers": "test.0"})] for ms in (23, 17))),
+    ("unit-impossible", *([table(f"users,mean\n1,{ms}", **SENT)] for ms in (0.36, 0.46))),
+    ("too-few-requests", *([table(f"size,requests\n1,{count}")] for count in (90, 110))),
+    ("mean-far-from-median", *([table(f"case,median_ms,mean_ms\nA,1,{mean}")] for mean in (2.3, 1.7))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("check", "beyond", "within"), EDGES)
+def test_it_finds_what_lies_beyond_its_limit_and_nothing_within(
+    check: str, beyond: list[Table], within: list[Table]
+) -> None:
+    assert judged(check, *beyond).findings
+    assert judged(check, *within).findings == ()
+
+
 def test_every_check_has_its_cases() -> None:
     assert {check.name for check in all_table_checks()} == set(CASES)
 
