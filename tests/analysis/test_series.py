@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,20 +13,21 @@ from tests.evolve import evolve
 from tests.support import make_run
 
 from svload.analysis import limits
-from svload.analysis.judge import matched_cuts, trial_cut
+from svload.analysis.judge import judge_trial, matched_cuts, trial_cut
 from svload.analysis.series import (
     Cut,
     backlog_grows,
     backlog_growth,
     case_cut,
     drift,
+    is_own_doing,
     is_stall,
     mser5,
     response_series,
     theil_sen,
 )
 from svload.analysis.server import of_cycles, wave_in
-from svload.analysis.view import kept_window, look
+from svload.analysis.view import GroupView, Window, kept_window, look
 from svload.drive.share import timeline
 from svload.model.columns import HISTOGRAM_METRICS, bucket
 from svload.store import TrialData
@@ -150,6 +152,36 @@ def test_a_growing_backlog_has_no_warm_up(open_loop: Bench) -> None:
     assert not backlog_grows(look(clean, open_loop.config(clean), kept_window(clean.summary))[0])
 
 
+@pytest.mark.parametrize(("share", "grows"), [(0.045, False), (0.055, True)])
+def test_a_backlog_grows_where_a_twentieth_of_what_was_due_is_left(share: float, grows: bool) -> None:
+    due = np.full(100, 1000)
+    done = due - round(1000 * share)
+    spec: Any = SimpleNamespace(name="users", executor=SimpleNamespace(shape="constant", model="open loop"))
+    nothing: Any = None
+    cells = {"due": due, "completed_ok": done, "completed_failed": 0 * done}
+    assert backlog_grows(GroupView(0, nothing, spec, Window(0, 100, 10**7), cells, None, {})) == grows
+
+
+@pytest.mark.parametrize(("gap_s", "own"), [(0.18, False), (0.22, True)])
+def test_a_cut_is_the_generators_own_doing_where_it_stood_still_for_a_fifth_of_it(
+    gap_s: float, own: bool
+) -> None:
+    group: Any = SimpleNamespace(closed=True, window=Window(0, 1000, 10**7))
+    assert is_own_doing([group], [(0.5e9, gap_s * 1e9)], SECOND) == own
+
+
+@pytest.mark.parametrize(("share", "known"), [(0.45, True), (0.55, False)])
+def test_a_server_that_fails_most_requests_has_no_state(closed: Bench, share: float, known: bool) -> None:
+    trial = closed.trial("TC4.r1")
+    table = trial.intervals
+    mine = table["group"] == 0
+    failed = np.where(mine, np.round(1000 * share), table["failed"]).astype(table["failed"].dtype)
+    ok = np.where(mine, np.round(1000 * (1 - share)), table["ok"]).astype(table["ok"].dtype)
+    planted = with_table(trial, "intervals", ok=ok, failed=failed)
+    reasons = " ".join(judge_trial(planted, closed.config(trial)).verdict.reasons)
+    assert ("of its requests failed" not in reasons) == known
+
+
 def test_theil_sen_is_the_slope_despite_outliers() -> None:
     line = 3.0 + 0.5 * np.arange(50)
     line[::10] += 100
@@ -189,6 +221,13 @@ def ratio_of_minima(x: np.ndarray) -> float:
 def test_a_stall_begins_after_a_first_tenth_at_the_level_that_is_kept(above: int, stalls: bool) -> None:
     x = np.ones(900)
     x[:above], x[200:210] = 2.0, 50.0
+    assert is_stall(x, 300) == stalls
+
+
+@pytest.mark.parametrize(("height", "stalls"), [(9.0, False), (11.0, True)])
+def test_a_stall_is_ten_times_above_the_level_that_is_kept(height: float, stalls: bool) -> None:
+    x = np.ones(900)
+    x[200:210] = height
     assert is_stall(x, 300) == stalls
 
 
