@@ -14,7 +14,9 @@ from tests.support.queueing import Station, simulate_open
 from svload.analysis import limits
 from svload.analysis.laws.every import Laws, balance, laws_of
 from svload.analysis.laws.levels import Bounds, Limit, Resource, Run, levels_of, placed
-from svload.analysis.laws.ramp import breakpoint_of
+from svload.analysis.laws.n_star import Station as Shared
+from svload.analysis.laws.n_star import mean_values, n_star
+from svload.analysis.laws.ramp import What, _better, breakpoint_of
 from svload.analysis.laws.throughput import agree, flat_levels, n_break, n_peak, scalability, two_segments
 from svload.analysis.laws.utilisation import demand_of, line_of
 
@@ -66,8 +68,9 @@ def test_the_interactive_law_holds_in_a_table(
 
 
 def test_too_short_a_window_says_nothing() -> None:
-    run = Run(10, 0.5, users=10, think_s=0.5, window_s=limits.LAW_CYCLES * 1.0 - 0.01, longest_cycle_s=2.0)
+    run = Run(10, 0.5, users=10, think_s=0.5, window_s=19.99, longest_cycle_s=2.0)
     assert balance(run) is None
+    assert balance(replace(run, window_s=20.01)) is not None
     longer = balance(replace(run, window_s=100.0))
     assert longer.edge == pytest.approx(0.02)
 
@@ -141,10 +144,39 @@ def test_a_bottleneck_that_nobody_read_is_found_by_throughput() -> None:
     assert "none of" in laws.limit.reason
 
 
-def test_a_capacity_that_was_exceeded_says_nothing() -> None:
-    laws = users_laws(2, 4, 8, 16, resources=(Resource("CPU", "cpu", 0.5),))
-    assert laws.limit.value is None
+@pytest.mark.parametrize(("share", "limits_it"), [(0.75, False), (0.85, True)])
+def test_a_resource_that_is_free_for_a_fifth_where_throughput_is_flat_is_no_bottleneck(
+    share: float, limits_it: bool
+) -> None:
+    laws = users_laws(3, 6, 12, 24, 48, 96, resources=(Resource("CPU", "cpu", 2 / share),))
+    assert (laws.ground.bottleneck is not None) == limits_it
+
+
+@pytest.mark.parametrize(("used", "sound"), [(1.05, True), (1.3, False), (2.0, False)])
+def test_a_capacity_that_was_exceeded_says_nothing(used: float, sound: bool) -> None:
+    most = 16 / (ALONE_S + THINK_S) * DEMAND_S
+    laws = users_laws(2, 4, 8, 16, resources=(Resource("CPU", "cpu", most / used),))
+    assert (laws.limit.value is not None) == sound
     assert laws.limit.reason
+
+
+def test_the_interval_is_widened_by_half_of_the_waiting_that_was_subtracted() -> None:
+    """Two users of one core, 10 ms of it a request and 90 ms of thinking."""
+    alone_s, think_s = 0.01, 0.09
+    runs = [
+        Run(
+            float(found.throughput_rps[-1]), float(found.response_s[-1]), users=users, think_s=think_s, block=block,
+            uses={"CPU": float(found.throughput_rps[-1]) * alone_s},
+        )
+        for users in (2, 4, 8, 16, 32)
+        for found in [mean_values([Shared(alone_s)], think_s, users)]
+        for block in range(3)
+    ]  # fmt: skip
+    waiting_s = runs[0].response_s - alone_s
+    found, _ = n_star(runs, (Resource("CPU", "cpu", 1.0),))
+    assert found.value == pytest.approx(10, rel=1e-6)
+    share = waiting_s / 2 / (alone_s + think_s)
+    assert (found.low, found.high) == (pytest.approx(10 * (1 - share)), pytest.approx(10 * (1 + share)))
 
 
 def test_without_any_resource_and_without_a_plateau_there_is_no_limit() -> None:
@@ -222,6 +254,29 @@ def test_growing_throughput_is_not_flat_and_neither_is_one_that_answers_faster()
     assert flat_levels(levels_of(study(3, 6, 12, 24), "users"), "users") == ()
     runs = [Run(92, 0.05, users=n, block=block) for n in (16, 32) for block in range(3)]
     assert flat_levels(levels_of(runs, "users"), "users") == ()
+
+
+@pytest.mark.parametrize(
+    ("load", "throughput", "response", "flat"),
+    [
+        # a load that is larger by a quarter
+        (12.0, 1.0, 1.5, False),
+        (13.0, 1.0, 1.5, True),
+        # d ln X / d ln load below 0.1
+        (13.0, 1.3**0.09, 1.5, True),
+        (13.0, 1.3**0.11, 1.5, False),
+        # throughput that grows by at most 5 %, the response of single runs by more
+        (40.0, 1.045, 1.5, True),
+        (40.0, 1.055, 1.5, False),
+        (40.0, 1.0, 1.045, False),
+        (40.0, 1.0, 1.055, True),
+    ],
+)
+def test_levels_are_flat_within_their_limits(
+    load: float, throughput: float, response: float, flat: bool
+) -> None:
+    runs = [Run(100, 0.1, users=10), Run(100 * throughput, 0.1 * response, users=load)]
+    assert bool(flat_levels(levels_of(runs, "users"), "users")) == flat
 
 
 def test_a_longer_pause_is_less_load() -> None:
@@ -329,6 +384,27 @@ def test_a_ramp_that_does_not_break_says_so() -> None:
         assert "did not leave" in found.reason
     assert breakpoint_of(load, np.zeros(len(load)), "errors").at is None
     assert "fewer than" in breakpoint_of(load[:10], level[:10], "response").reason
+
+
+@pytest.mark.parametrize(("p", "better"), [(0.0009, True), (0.0011, False)])
+def test_a_second_piece_is_the_better_fit_where_chance_makes_it_so_once_in_a_thousand(
+    p: float, better: bool
+) -> None:
+    """The F test has 3 and 195 degrees of freedom with 200 points."""
+    assert _better(1 + 3 / 195 * float(stats.f.isf(p, 3, 195)), 1.0, 200) == better
+
+
+@pytest.mark.parametrize(
+    ("what", "end", "breaks"),
+    [("response", 0.22, False), ("response", 0.28, True), ("errors", 0.009, False), ("errors", 0.011, True)],
+)
+def test_a_ramp_breaks_where_its_end_matters(what: What, end: float, breaks: bool) -> None:
+    """A quarter above the line that response followed, one error in a hundred."""
+    load = np.linspace(0.5, 100, 200)
+    beyond = end * np.maximum(load - 60, 0) / 40
+    noise = np.random.default_rng(5).standard_normal(len(load))
+    values = 0.01 * (1 + beyond) * (1 + 0.002 * noise) if what == "response" else beyond + 1e-5 * noise
+    assert (breakpoint_of(load, values, what).at is not None) == breaks
 
 
 @pytest.fixture(scope="module")
