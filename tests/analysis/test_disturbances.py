@@ -108,7 +108,7 @@ BURN = Whose("python3", 123, "bob", "python3 burn.py")
 QUIET: dict[str, Any] = {
     "cores": 2,
     "stolen": {"cpu0": 0.0, "cpu1": 0.01},
-    "waited": 0.02,
+    "waited": 0.045,
     "others": [(BURN, 0.1)],
 }
 
@@ -128,6 +128,7 @@ def test_a_quiet_machine_says_nothing() -> None:
         ({"others": [(BURN, 0.11)]}, "other processes use 0.11 of 2 cores: " "python3 " "(process " "123, bob, " "python3 burn.py)"),
         ({"others": [(BURN, 0.06), (Whose("cargo", 7), 0.05)]}, "python3 (process 123, bob, python3 " "burn.py), cargo " "(process 7)"),
         ({"stolen": {"cpu0": 0.0, "cpu1": 0.02}}, "the hypervisor gives 2 % of cpu1 to other guests"),
+        ({"stolen": {"cpu0": 0.0, "cpu1": 0.012}}, "the hypervisor gives 1.2 % of cpu1 to other guests"),
         ({"waited": 0.06}, "can't be seen from here wait for a core 6 % of the time"),
     ],
 )  # fmt: skip
