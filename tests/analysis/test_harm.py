@@ -148,6 +148,13 @@ def test_where_every_request_has_a_stamp_harm_is_what_was_done(kept: Any) -> Non
     assert "read stamp" not in found.sentence
 
 
+@KEPT
+@pytest.mark.parametrize(("stamped", "grade"), [(29, "VALID"), (31, "WEAK")])
+def test_thirty_stamped_requests_are_needed_for_the_mean(kept: Any, stamped: int, grade: str) -> None:
+    lags = some(6_700, stamped, 200_000, other=-1)
+    assert judged(kept(spread(6_700) + 200_000, 0, lags), ("mean",))[1] == {"mean": grade}
+
+
 def test_one_late_read_among_few_is_no_mean() -> None:
     lags = np.full(31 * 64, -1)
     lags[::64] = some(31, 1, 100 * MS)
