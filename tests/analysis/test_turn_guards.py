@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from math import inf, log
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from svload.analysis.claims.turned import (
     CPU,
     Control,
     Guard,
+    _used,
     _within_and_between,
     defers,
     drift_of,
@@ -25,6 +28,7 @@ from svload.analysis.claims.turned import (
 )
 from svload.analysis.claims.turns import Requests, Turns, measured
 from svload.analysis.readings import Series
+from svload.model.results import TurnRecord
 
 MS = 1_000_000
 BEGIN = np.arange(10) * 1040 * MS
@@ -205,6 +209,32 @@ def test_what_is_written_at_once_as_a_turn_ends_was_put_off(
     found = written(within, at_end, between)
     assert found is not None
     assert found == (pytest.approx(10 * within), pytest.approx(put_off, rel=0.1))
+
+
+@pytest.mark.parametrize(
+    ("metric", "what", "rate", "idle"),
+    [
+        ("cpu_seconds_total", CPU, 0.009, True),
+        ("cpu_seconds_total", CPU, 0.011, False),
+        ("written_bytes_total", "the disk", 90_000.0, True),
+        ("written_bytes_total", "the disk", 110_000.0, False),
+    ],
+)
+def test_an_idle_server_puts_nothing_off(metric: str, what: str, rate: float, idle: bool) -> None:
+    """A hundredth of a core, 100 kB a second."""
+    at = np.arange(0, 10_400, 10) * MS
+    names = {"service": "web", "monitor": "process", "entity": "", "metric": metric}
+    table: Any = {name: np.array([word] * len(at), dtype=object) for name, word in names.items()}
+    table |= {"offset_ns": at, "value": rate * at / 1e9}
+    record = TurnRecord(
+        turns_ns=tuple((begin, begin + 500 * MS) for begin in BEGIN.tolist()),
+        next_ns=tuple((BEGIN + 520 * MS).tolist()), p99_ns=1, pause_ns=20 * MS, sides=("a", "b"), warm_ns=0, settled=True,
+    )  # fmt: skip
+    trial: Any = SimpleNamespace(summary=SimpleNamespace(turns=record), monitors=table)
+    config: Any = SimpleNamespace(services=(SimpleNamespace(name="web"),))
+    within, between = _used(trial, config)[what]
+    assert within == pytest.approx(rate)
+    assert (between == 0) == idle
 
 
 def test_a_ratio_that_still_moves_is_not_warm() -> None:
