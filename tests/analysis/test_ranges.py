@@ -9,11 +9,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from benches.ranges import FITTED, LOOPS, Dice, Floats, Planted, Planter, judged, planted
-from tests.analysis.conftest import Bench, with_readings
-from tests.analysis.queues import Counter, ranged, read
+from tests.analysis.conftest import Bench, with_readings, with_rows, without_readings
+from tests.analysis.queues import Counter, measured, ranged, read, within
 
 from svload.analysis import limits
 from svload.analysis.judge import judge_trial
+from svload.analysis.ranges import Lost, Ranges, _OfGroup
+from svload.analysis.view import kept_window, look
 from svload.store import TrialData
 from svload.store.thin import coarsen
 
@@ -84,7 +86,7 @@ def test_what_nobody_read_takes_the_widest_range(closed: Bench) -> None:
     quiet = one_trial(closed, nothing)
     unread = read(_unread(quiet), END_S, others=None)
     found = ranged(unread, quiet.config)["response.p50"]
-    assert (found.below, found.above, found.grade) == (*limits.WIDEST, "WEAK")
+    assert (found.below, found.above, found.grade) == (0.97, 4.0, "WEAK")
 
 
 def test_a_hog_on_the_server_s_core_is_seen_by_what_the_server_waited(closed: Bench) -> None:
@@ -99,6 +101,112 @@ def test_a_hog_on_the_server_s_core_is_seen_by_what_the_server_waited(closed: Be
     )
     assert (wide["response.p50"].below or 0.0) > 0.3
     assert clean["response.p50"].below == 0.0
+
+
+@pytest.fixture(scope="module")
+def quiet(closed: Bench) -> Planted:
+    return one_trial(closed, nothing)
+
+
+def lost_of(quiet: Planted, trial: TrialData) -> Lost:
+    window = kept_window(trial.summary)
+    found = Ranges(trial, quiet.config, window, look(trial, quiet.config, window), {}).lost
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("others_s", "waits_s", "cpu_s", "handed_on_s"),
+    [
+        # two threads wait for one other program at most: 4 s of 20
+        (2.0, 10.0, 0.0, 4 / (1 - 0.2)),
+        # behind a full core each delay is handed on a hundred times
+        (0.02, 0.02, 19.9, 0.02 * 100),
+    ],
+)
+def test_what_waits_hand_on(
+    quiet: Planted, others_s: float, waits_s: float, cpu_s: float, handed_on_s: float
+) -> None:
+    trial = read(_unread(quiet), END_S, others=evenly(others_s), waits=evenly(waits_s), cpu=evenly(cpu_s))
+    assert lost_of(quiet, trial).handed_on_s.sum() == pytest.approx(handed_on_s, rel=0.02)
+
+
+def test_other_programs_are_taken_to_share_two_cores_where_nobody_read_the_waits(quiet: Planted) -> None:
+    """0.4 of 4 cores: a fifth of two, of which a twentieth does nothing."""
+    trial = read(_unread(quiet), END_S, others=evenly(8.0))
+    trial = without_readings(trial, trial.monitors["monitor"] == "switches")
+    more = [
+        (at * 10**9, "", "host", f"cpu{core}", "busy_seconds_total", 0.0)
+        for core in (1, 2, 3)
+        for at in (0, 20)
+    ]
+    found = lost_of(quiet, with_rows(trial, more))
+    assert found.handed_on_s.sum() == pytest.approx(0.15 * END_S / (1 - 0.15), rel=0.02)
+
+
+def beside_a_spell(quiet: Planted, length_s: float, cpu_s: float) -> Lost:
+    """Other programs have all of the core from 2 s on, for so long."""
+    spells = within([(2.0, 2.0 + length_s)])
+    return lost_of(quiet, read(_unread(quiet), END_S, others=spells, waits=spells, cpu=evenly(cpu_s)))
+
+
+@pytest.mark.parametrize(("share", "clogged"), [(0.45, False), (0.55, True)])
+def test_readings_bound_nothing_where_a_queue_is_there_half_of_the_time(
+    quiet: Planted, share: float, clogged: bool
+) -> None:
+    """A core that is half in use empties it in a third of the time in which it grew."""
+    found = beside_a_spell(quiet, share * END_S * 3 / 4, END_S / 2)
+    assert bool(np.isinf(found.handed_on_s).all()) == clogged
+
+
+def test_a_queue_empties_at_most_as_fast_as_at_a_use_of_70_percent(quiet: Planted) -> None:
+    """A tenth of the core is in use: of each second 1/1.1 is wanted by others."""
+    found = beside_a_spell(quiet, 2.0, END_S / 10)
+    emptying_s = 2 * (1 / 1.1 - 0.3) / 0.3
+    assert found.disturbed.mean() * END_S == pytest.approx(2 + emptying_s, abs=0.3)
+
+
+def bounded(
+    quiet: Planted, stat: str, index: float = 0.0, disturbed: slice = slice(0, 1), strangers: float = 0.0
+) -> tuple[float, float, float]:
+    """Return the range of a statistic where that index of disturbance, all of it in the first interval, was lost,
+    and these intervals were disturbed; and its value."""
+    window = kept_window(quiet.trial.summary)
+    (group,) = look(quiet.trial, quiet.config, window)
+    number = f"{group.name}.response.{stat}"
+    value = measured(quiet.trial, quiet.config, [stat])[number].value
+    assert value is not None
+    cells = group.intervals
+    handed_on_s, where = np.zeros(window.size), np.zeros(window.size, dtype=bool)
+    handed_on_s[0] = index * float(cells["response_sum_ns"].sum()) / 1e9
+    where[disturbed] = True
+    found = _OfGroup(group, group, Lost(handed_on_s, 0.0, 0.0, 0.0, strangers, where), window, [group])
+    bound = found.bound(number, value)
+    assert bound is not None
+    return (*bound, value)
+
+
+@pytest.mark.parametrize(("stat", "times"), [("mean", 3), ("p50", 3), ("p90", 7), ("p95", 8), ("p99", 9)])
+def test_a_push_above_a_tenth_is_bounded_by_calm_requests(quiet: Planted, stat: str, times: float) -> None:
+    below, *_ = bounded(quiet, stat, (1 / (1 - 0.09) - 1) / times)
+    assert below == pytest.approx(0.09)
+    below, *_ = bounded(quiet, stat, (1 / (1 - 0.11) - 1) / times)
+    assert below < 0.08
+
+
+@pytest.mark.parametrize(("calm", "enough"), [(0.045, False), (0.055, True)])
+def test_a_twentieth_of_the_requests_must_be_calm(quiet: Planted, calm: float, enough: bool) -> None:
+    window = kept_window(quiet.trial.summary)
+    due = look(quiet.trial, quiet.config, window)[0].intervals["due"]
+    first = int(np.searchsorted(np.cumsum(due), (1 - calm) * due.sum()))
+    below, *_ = bounded(quiet, "p50", 4.0, slice(0, first + 1))
+    assert (below < 0.7) == enough
+
+
+@pytest.mark.parametrize(("strangers", "gain_s"), [(0.2, 150e-6), (0.1, 75e-6)])
+def test_a_busy_core_needs_no_time_to_wake(quiet: Planted, strangers: float, gain_s: float) -> None:
+    _, above, value = bounded(quiet, "p50", strangers=strangers)
+    assert above * value == pytest.approx(gain_s)
 
 
 def _unread(planted: Planted) -> TrialData:
