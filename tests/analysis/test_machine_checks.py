@@ -359,7 +359,7 @@ PLANTED: list[tuple[str, Plant, str, str]] = [
     ("manipulation", files(0.991), "VALID", "99.1 %"),
     ("manipulation", files(0.989), "REFUSED", "98.9 %"),
     ("manipulation", files(1.0, 0.008), "VALID", "warm"),
-    ("manipulation", files(1.0, 0.015), "REFUSED", "from a disk"),
+    ("manipulation", files(1.0, 0.012), "REFUSED", "from a disk"),
     ("manipulation", dropped(0.0), "VALID", "files were dropped"),
     ("manipulation", dropped(0.009), "VALID", "0.9 % of the 1 TiB of cache"),
     ("manipulation", dropped(0.011), "WEAK", "1.1 %"),
@@ -392,11 +392,15 @@ PLANTED: list[tuple[str, Plant, str, str]] = [
     ("carried-over", carried(0.9, ended_before=True), "VALID", "No request from before"),
     ("calibration", under(after={"calibration_ns": 41_100.0}), "VALID", "slower"),
     ("calibration", under(after={"calibration_ns": 41_300.0}), "VALID", "slower"),
-    ("calibration", under(after={"calibration_ns": 38_000.0}), "WEAK", "faster"),
+    ("calibration", under(after={"calibration_ns": 41_800.0}), "VALID", "slower"),
+    ("calibration", under(after={"calibration_ns": 42_200.0}), "WEAK", "slower"),
+    ("calibration", under(after={"calibration_ns": 37_600.0}), "WEAK", "faster"),
     ("calibration", under(after={"calibration_ns": 44_500.0}), "WEAK", "slower"),
     ("clocks", later(realtime_ns=900_000), "VALID", "tsc"),
     ("clocks", later(realtime_ns=1_500_000), "VALID", "1.5 ms off"),
     ("clocks", later(realtime_ns=-SECOND_NS // 5), "WEAK", "200 ms off"),
+    ("clocks", later(boottime_ns=900_000), "VALID", "no suspension"),
+    ("clocks", later(boottime_ns=1_100_000), "REFUSED", "suspended for 1.1 ms"),
     ("clocks", later(boottime_ns=2 * SECOND_NS), "REFUSED", "suspended for 2 s"),
     ("clocks", under(before={"clock_source": "hpet"}, after={"clock_source": "hpet"}), "VALID", "hpet"),
     ("clocks", under(after={"clock_source": "hpet"}), "REFUSED", "changed from tsc to hpet"),
@@ -426,7 +430,9 @@ UNUSUAL: list[tuple[Plant, str]] = [
     (looked_up("engine", 300), ""),
     (looked_up("engine"), "probe looked up names"),
     (two_families, "cache is used over both IPv4 and IPv6"),
-    (paused(0.0002), ""),
+    # a tenth of the least p99 is 0.47 ms
+    (paused(0.0004), ""),
+    (paused(0.0005), "was 500"),
     (paused(0.02), "was 20 ms"),
 ]
 NEEDS_FACTS = (
@@ -525,6 +531,9 @@ def test_a_gap_widens_numbers_by_its_possible_effect(closed: Bench, monkeypatch:
         return check(*long_gap(seconds, metric)(trial, closed.config(trial)), "hiccups")
 
     assert (with_gap(0.0049).grade, with_gap(0.0049).harms) == ("VALID", ())
+    assert with_gap(0.0055).harms
+    assert with_gap(0.0099, "loop_pass_seconds").harms == ()
+    assert with_gap(0.011, "loop_pass_seconds").harms
     assert with_gap(0.1).on("background.response.p99") == "VALID", "the time around it shows what it would be"
     monkeypatch.setattr(limits, "CALM_LEAST", 2.0)
     found = with_gap(0.1)
@@ -653,11 +662,33 @@ def test_segments_that_the_path_lost_make_the_tail_rough(closed: Bench) -> None:
     assert found.on("background.response.p50") == "VALID"
     assert found.on("background.throughput") == "VALID"
     assert check(resent(trial, asked // 5000), config, "tcp-loss").on("background.response.p99") == "VALID"
+    for share, grade in ((0.0045, "VALID"), (0.0055, "WEAK")):
+        some = check(resent(trial, round(share * asked)), config, "tcp-loss")
+        assert some.on("background.response.p95") == grade, "a tenth of the requests beyond it"
     assert check(trial, config, "tcp-loss").grade == "VALID"
     here = resent(closed.trial("TC0.r1"), asked // 100)
     assert check(here, config, "tcp-loss").grade == "VALID", "over loopback it is the server's doing"
     unknown = with_conditions(trial, before={"tcp_sent": None, "tcp_resent": None})
     assert not check(unknown, config, "tcp-loss").measured
+
+
+@pytest.mark.parametrize(("after_ns", "ranged"), [(41_100.0, False), (41_300.0, True)])
+def test_a_core_that_slows_down_by_less_than_3_percent_widens_nothing(
+    closed: Bench, after_ns: float, ranged: bool
+) -> None:
+    planted, config = under(after={"calibration_ns": after_ns})(closed.trial("TC4.r1"), closed.configs["TC4"])
+    assert bool(check(planted, config, "calibration").harms) == ranged
+
+
+@pytest.mark.parametrize(("source", "reading_s"), [("acpi_pm", 4e-6), ("jiffies", 0.01)])
+def test_times_are_as_far_off_as_a_reading_of_the_clock(closed: Bench, source: str, reading_s: float) -> None:
+    planted, config = under(before={"clock_source": source}, after={"clock_source": source})(
+        closed.trial("TC4.r1"), closed.configs["TC4"]
+    )
+    found = judge_trial(planted, config)
+    (clocks,) = (one for one in found.verdict.checks if one.check == "clocks")
+    (p50,) = (one for one in clocks.harms if one.number == "background.response.p50")
+    assert p50.above == pytest.approx(reading_s / (found.metrics["background.response.p50"].value or 0.0))
 
 
 def test_a_server_whose_machine_is_not_read_is_named(closed: Bench) -> None:
