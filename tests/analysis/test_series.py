@@ -312,6 +312,13 @@ def test_steady_series_are_no_waves(rho: float) -> None:
     assert seen <= 3
 
 
+@pytest.mark.parametrize(("amplitude", "seen"), [(0.207, False), (0.211, True)])
+def test_a_wave_is_seen_where_noise_makes_one_once_in_a_thousand(amplitude: float, seen: bool) -> None:
+    """p 0.0011 and 0.0009."""
+    turn = 2 * np.pi * 12 * np.arange(SIZE) / SIZE
+    assert (wave_in(10 * (1 + amplitude * np.sin(turn)) + 10 * noise(0.0, 12)) is not None) == seen
+
+
 def test_small_waves_few_cycles_and_short_series_are_not_periodic() -> None:
     turn = 2 * np.pi * np.arange(SIZE) / SIZE
     assert wave_in(10 * (1 + 0.05 * np.sin(10 * turn))) is None
