@@ -75,6 +75,8 @@ def test_it_is_weak_at_best(jtl: ImportedRun) -> None:
     (result,) = jtl.findings.trials
     assert result.verdict.instrument == "WEAK" and result.metrics["Users.response.p50"].grade == "WEAK"
     assert result.metrics["Users.success_rate"].grade == "VALID"
+    (harm,) = check(result, "imported-instrument").harms
+    assert (harm.below, harm.above) == (0.06, 0.0)
     assert result.verdict.server in ("STEADY", "UNKNOWN")
 
 
@@ -341,6 +343,14 @@ def test_it_finds_what_lies_beyond_its_limit_and_nothing_within(
 ) -> None:
     assert judged(check, *beyond).findings
     assert judged(check, *within).findings == ()
+
+
+@pytest.mark.parametrize(("rate", "hinted"), [(130, True), (132.5, False)])
+def test_a_flat_rate_within_a_twentieth_of_a_links_hints_at_it(rate: float, hinted: bool) -> None:
+    """1 Gbit/s carry 125 MB a second."""
+    flat = table(f"users,throughput_per_s\n1,{rate}\n4,{rate}\n16,{rate}", given={"payload": "1 MB"})
+    (found,) = judged("saturated-from-first-level", flat).findings
+    assert ("perhaps a link of 1 Gbit/s" in found.sentence) == hinted
 
 
 def test_every_check_has_its_cases() -> None:
