@@ -15,7 +15,7 @@ from tests.analysis.queues import Counter, measured, ranged, read, within
 from svload.analysis import limits
 from svload.analysis.judge import judge_trial
 from svload.analysis.ranges import Lost, Ranges, _OfGroup
-from svload.analysis.view import kept_window, look
+from svload.analysis.view import GroupView, kept_window, look
 from svload.store import TrialData
 from svload.store.thin import coarsen
 
@@ -166,22 +166,31 @@ def test_a_queue_empties_at_most_as_fast_as_at_a_use_of_70_percent(quiet: Plante
     assert found.disturbed.mean() * END_S == pytest.approx(2 + emptying_s, abs=0.3)
 
 
+def group_of(quiet: Planted) -> GroupView:
+    (group,) = look(quiet.trial, quiet.config, kept_window(quiet.trial.summary))
+    return group
+
+
+def beside(
+    group: GroupView, index: float = 0.0, disturbed: slice = slice(0, 1), strangers: float = 0.0
+) -> _OfGroup:
+    """The group where that index of disturbance was lost, all of it in the first interval, and these intervals were
+    disturbed."""
+    handed_on_s, where = np.zeros(group.window.size), np.zeros(group.window.size, dtype=bool)
+    handed_on_s[0] = index * float(group.intervals["response_sum_ns"].sum()) / 1e9
+    where[disturbed] = True
+    return _OfGroup(group, group, Lost(handed_on_s, 0.0, 0.0, 0.0, strangers, where), group.window, [group])
+
+
 def bounded(
     quiet: Planted, stat: str, index: float = 0.0, disturbed: slice = slice(0, 1), strangers: float = 0.0
 ) -> tuple[float, float, float]:
-    """Return the range of a statistic where that index of disturbance, all of it in the first interval, was lost,
-    and these intervals were disturbed; and its value."""
-    window = kept_window(quiet.trial.summary)
-    (group,) = look(quiet.trial, quiet.config, window)
+    """Return the range of a statistic beside such a disturbance, and its value."""
+    group = group_of(quiet)
     number = f"{group.name}.response.{stat}"
     value = measured(quiet.trial, quiet.config, [stat])[number].value
     assert value is not None
-    cells = group.intervals
-    handed_on_s, where = np.zeros(window.size), np.zeros(window.size, dtype=bool)
-    handed_on_s[0] = index * float(cells["response_sum_ns"].sum()) / 1e9
-    where[disturbed] = True
-    found = _OfGroup(group, group, Lost(handed_on_s, 0.0, 0.0, 0.0, strangers, where), window, [group])
-    bound = found.bound(number, value)
+    bound = beside(group, index, disturbed, strangers).bound(number, value)
     assert bound is not None
     return (*bound, value)
 
@@ -196,10 +205,41 @@ def test_a_push_above_a_tenth_is_bounded_by_calm_requests(quiet: Planted, stat: 
 
 @pytest.mark.parametrize(("calm", "enough"), [(0.045, False), (0.055, True)])
 def test_a_twentieth_of_the_requests_must_be_calm(quiet: Planted, calm: float, enough: bool) -> None:
-    window = kept_window(quiet.trial.summary)
-    due = look(quiet.trial, quiet.config, window)[0].intervals["due"]
+    due = group_of(quiet).intervals["due"]
     first = int(np.searchsorted(np.cumsum(due), (1 - calm) * due.sum()))
     below, *_ = bounded(quiet, "p50", 4.0, slice(0, first + 1))
+    assert (below < 0.7) == enough
+
+
+def test_a_request_is_disturbed_from_three_times_its_time_in_flight_before(quiet: Planted) -> None:
+    """A response of 9.9 intervals: 30 intervals before the disturbed one."""
+    group = group_of(quiet)
+    cells = dict(group.intervals)
+    cells["response_sum_ns"] = (cells["ok"] + cells["failed"]) * round(9.9 * group.window.interval_ns)
+    _, share, _ = beside(replace(group, intervals=cells), disturbed=slice(300, 301))._calm
+    assert share == pytest.approx(1 - cells["due"][270:301].sum() / cells["due"].sum())
+
+
+def test_the_mean_of_calm_requests_may_miss_that_of_all_by_two_and_a_half_errors(quiet: Planted) -> None:
+    """Half of the requests are calm; a 95 % interval reaches over two errors."""
+    half = slice(0, 300)
+    calm, share, _ = beside(group_of(quiet), disturbed=half)._calm
+    population = calm.population("response")
+    assert population is not None
+    mean = population.stats(["mean"])["mean"]
+    assert mean.value is not None and mean.low is not None
+    below, _, value = bounded(quiet, "mean", 1.0, half)
+    least = mean.value - 2.5 * (mean.value - mean.low) / 2 * (1 - share) ** 0.5
+    assert below == pytest.approx(max(1 - least / value, 0.0))
+    assert below > 0
+
+
+@pytest.mark.parametrize(("count", "enough"), [(60, False), (150, True)])
+def test_one_calm_request_must_lie_above_a_percentile(quiet: Planted, count: int, enough: bool) -> None:
+    due = group_of(quiet).intervals["due"]
+    assert count > 0.06 * due.sum()
+    first = int(np.searchsorted(np.cumsum(due), due.sum() - count))
+    below, *_ = bounded(quiet, "p99", 4.0, slice(0, first + 1))
     assert (below < 0.7) == enough
 
 
