@@ -428,19 +428,14 @@ def test_the_exit_code_is_the_gate_s(study: Study) -> None:
         assert verdict_exit(findings_of(capacity=shown)) is code, (at_least, breaks_above, shown.sentence)
 
 
-<<<<<<< HEAD
-def test_a_search_killed_between_batches(study: Study, tmp_path: Path) -> None:
-    """All that is planned is sealed, and yet it goes on: only its journal can say that it has its answer."""
-=======
 GATE = Comparison(
     name="users", factor="users", baseline="1", metric="response.p50", fail_if="worse by more than 5 %"
 )
 
 
 @pytest.mark.parametrize("kind", ["search", "gate", "until", "for"])
-def test_a_run_killed_between_batches(study: Callable[..., str], tmp_path: Path, kind: str) -> None:
+def test_a_run_killed_between_batches(study: Study, tmp_path: Path, kind: str) -> None:
     """All that is planned is sealed, and yet it goes on: only its journal can say that it is complete."""
->>>>>>> b1ea7e27 (store: find a gate or until run that was killed between two batches)
     lock = lock_of(study(), that=CRITERION)
     run = RunDir.create(tmp_path / "runs", "bears")
     batch = first_batch(lock)
