@@ -115,12 +115,24 @@ impl Worker<'_> {
             match written {
                 Ok(true) => slot.sample.request_bytes += slot.exchange.said() as u32,
                 Ok(false) => return,
-                Err(kind) => {
-                    self.tick();
-                    return self.fail(g, s, kind);
-                }
+                Err(kind) => return self.cut_off(g, s, key, kind),
             }
         }
+    }
+
+    /// Nothing more of a request can be written. A server that wants no more may have answered before it closed.
+    pub(super) fn cut_off(&mut self, g: usize, s: u32, key: ConnKey, kind: ErrorKind) {
+        let mut buf = std::mem::take(&mut self.buf);
+        let answer = match self.groups[g].slots[s as usize].exchange.takes_turns() {
+            false => self.read_answer(g, s, key, &mut buf),
+            true => None,
+        };
+        self.buf = buf;
+        if answer == Some(Ok(())) {
+            return self.answered(g, s);
+        }
+        self.tick();
+        self.fail(g, s, kind);
     }
 
     pub(super) fn receive(&mut self, g: usize, s: u32, key: ConnKey) {

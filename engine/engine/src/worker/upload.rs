@@ -35,10 +35,6 @@ impl Worker<'_> {
         self.heard = None;
         let mut buf = std::mem::take(&mut self.buf);
         let result = self.upload_some(g, s, key, &mut buf);
-        let answer = match result {
-            Err(_) => self.read_answer(g, s, key, &mut buf),
-            Ok(_) => None,
-        };
         self.buf = buf;
         match result {
             Ok(Upload::Done) => self.groups[g].slots[s as usize].phase = Phase::Receiving,
@@ -50,12 +46,7 @@ impl Worker<'_> {
                     self.unsent.extend(unsent);
                 }
             }
-            // A server that wants no more may have answered before it closed.
-            Err(_) if answer == Some(Ok(())) => self.answered(g, s),
-            Err(kind) => {
-                self.tick();
-                self.fail(g, s, kind);
-            }
+            Err(kind) => self.cut_off(g, s, key, kind),
         }
     }
 
