@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::Mutex;
 
-use crate::common::http2::{answer, frame_of, headers, peer, settings, share_of, Peer};
+use crate::common::http2::{answer, frame_of, headers, peer, peer_with, settings, share_of, Peer};
 use crate::common::{run, Ran, Server, MS};
 use svload_engine::wire::http2::frame::{flag, kind, number};
 
@@ -295,6 +295,27 @@ fn late_frames_of_a_cancelled_stream_are_nobodys_fault() {
     assert_eq!(
         (ran.count("ok"), ran.errors()["timeout_first_byte"]),
         (39, 1)
+    );
+}
+
+#[test]
+fn a_stream_that_is_given_up_makes_room_for_a_request_that_waits() {
+    // It takes one stream at a time, and never answers the first.
+    let server = peer_with(&[(3, 1)], |mut peer| {
+        peer.request()?;
+        while let Some(asked) = peer.request() {
+            peer.answer(asked.stream, "x")?;
+        }
+        None
+    });
+    let mut share = share_of(server.address, 2, 2, 2);
+    let group = &mut share["groups"][0];
+    group["request"]["timeout_ns"] = (1_000 * MS).into();
+    group["executor"]["ramp_up_ns"] = (1_000 * MS).into();
+    let ran = run(&share);
+    assert_eq!(
+        (ran.count("ok"), ran.errors()["timeout_first_byte"]),
+        (1, 1)
     );
 }
 

@@ -61,6 +61,8 @@ impl Worker<'_> {
     fn write_some(&mut self, key: ConnKey, link: &mut Multiplex) -> Result<Flush, ErrorKind> {
         let mut budget = TURN_BYTES;
         loop {
+            // A stream that we gave up has left its place to a request that waits.
+            self.open_waiting(key, link);
             self.fill_bodies(link);
             if link.backlog() == 0 && !link.blocked {
                 return Ok(Flush::Done);
