@@ -310,9 +310,13 @@ impl Worker<'_> {
 
     /// A request that its connection has not taken goes to the line's next one.
     pub(super) fn move_on(&mut self, g: usize, s: u32) {
-        let group = &mut self.groups[g];
-        group.slots[s as usize].conn = None;
-        if let Some(http2) = group.plan.spec.http2 {
+        let (now_ns, group) = (self.now_ns, &mut self.groups[g]);
+        let (http2, slot) = (group.plan.spec.http2, &mut group.slots[s as usize]);
+        slot.conn = None;
+        slot.sample.pretransfer_ns += now_ns - slot.hop.begun_ns;
+        // The next connection has the whole connect time-out for itself.
+        self.begin_clock(g, s, now_ns);
+        if let Some(http2) = http2 {
             self.take_place(g, s, http2);
         }
     }
