@@ -73,8 +73,12 @@ def test_a_gate_by_turns_says_what_was_planted(
 
 
 def test_one_block_has_no_ratio_over_all_requests_and_no_failures_are_blamed(tmp_path: Path) -> None:
-    (claim,) = api.analyse(make_run(tmp_path, turns=TurnModel(), excluded=NONE, replicates=1, vus=2)).claims
+    turns = TurnModel()
+    findings = api.analyse(make_run(tmp_path, turns=turns, excluded=NONE, replicates=1, vus=2))
+    (claim,) = findings.claims
     assert claim.turns is not None
+    two_sides_s = findings.sealed_trials // 2 * turns.duration_ns / 1e9
+    assert findings.phases_s["load"] == pytest.approx(two_sides_s), "both sides are under one load"
     assert claim.turns.pooled.value is None
     assert claim.turns.pooled.reason == "no case has the 2 blocks that it needs"
 

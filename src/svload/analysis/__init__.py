@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from svload.analysis.floor import floor_of, floors_of, one_case_a_load
     from svload.analysis.judge import judge_run, judge_trial, own_verdicts
     from svload.analysis.load_summary import summarise_load
-    from svload.analysis.phases import outside_load, phases_of
+    from svload.analysis.phases import outside_load, own_phases, phases_of
     from svload.analysis.runs import compare_runs
     from svload.analysis.sentences import headline
     from svload.analysis.settings import settings_digest

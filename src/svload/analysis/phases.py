@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from svload.model.events import Event
+from svload.store import TrialData
 
 WAITING = "waiting"
 """Waiting for another load on this machine."""
@@ -36,7 +37,7 @@ class Outside(NamedTuple):
 
 def phases_of(events: Sequence[Event], trials: Iterable[Mapping[str, float]]) -> dict[str, float]:
     """Return seconds by phase in chronological order, then `other` and `total`, added over resumes. `trials`:
-    phases of each sealed trial.
+    `own_phases` of each sealed trial.
 
     The total is the span of each execution's events, so an execution that was killed counts too, up to its
     last event. Load is that of sealed trials, including ramps and the wait for last answers: load that did
@@ -53,6 +54,13 @@ def phases_of(events: Sequence[Event], trials: Iterable[Mapping[str, float]]) ->
     total_s = _span_s(events)
     known = {name: seconds for name, seconds in spent.items() if seconds > 0}
     return known | {OTHER: max(total_s - sum(known.values()), 0.0), TOTAL: total_s}
+
+
+def own_phases(trial: TrialData) -> dict[str, float]:
+    """Return a trial's seconds by phase. Sides that took turns were under one load, of which each has an
+    equal part."""
+    sides = len(trial.summary.turns.sides) if trial.summary.turns else 1
+    return {name: spent / sides if name == LOAD else spent for name, spent in trial.lab.phases_s.items()}
 
 
 def _span_s(events: Sequence[Event]) -> float:

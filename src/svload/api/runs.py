@@ -84,6 +84,7 @@ def judged(found: RunDir) -> Findings:
 def _judge_again(found: RunDir) -> tuple[Findings, list[dict[str, float]]]:
     """Return the findings of the sealed trials, made on all cores, and the phases of each trial. Writes
     nothing."""
+    from svload import analysis
     from svload.host.process.forks import spread
     from svload.report.wording.answer import in_words
     from svload.report.wording.traffic import describe_imported, describe_run
@@ -95,7 +96,7 @@ def _judge_again(found: RunDir) -> tuple[Findings, list[dict[str, float]]]:
         describe_imported(imported) if imported else describe_run(list(case_configs(found.lock()).values()))
     )
     worded = in_words(findings.model_copy(update={"load": load}))
-    return worded, [trial.lab.phases_s for trial in trials]
+    return worded, [analysis.own_phases(trial) for trial in trials]
 
 
 class FinalVerdicts:
