@@ -51,7 +51,7 @@ SLIPS = (
     Slip("start_when: crowd.ramped", "start_when: crwd.ramped", "study-unknown-name", ("traffic.guest.start_when", "“crowd”")),
     Slip("client: curl", "client: crl", "study-bad-value", ("traffic.guest.client", "engine, curl", "“curl”")),
     Slip("factor: way", "factor: ways", "study-unknown-name", ("compare[0].factor", "“way”")),
-    Slip("guest.response.p50", "guest.respons.p50", "study-bad-criterion", ("respons", "“response”")),
+    Slip("guest.response.p50", "guest.respons.p50", "study-bad-criterion", ("“response”", "metric[.stat], for")),
     Slip("guest.success_rate >= 99 %", "guest.success_rate >= 99 ms", "study-bad-criterion", ("ms", "%")),
     Slip("front.requests == 0", "front.request == 0", "study-bad-criterion", ("request", "“requests”")),
     Slip("status == 200", "staus == 200", "study-bad-value", ("requests.fetch.check[0]", "“status”")),

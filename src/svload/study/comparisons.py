@@ -44,7 +44,8 @@ def comparison_mistakes(
             try:
                 parse_metric(metric, owners)
             except ValueError as why:
-                yield bad_criterion((*path, "metric"), metric, str(why))
+                hint = "Write [group.|service.]metric[.stat], for example response.p95."
+                yield bad_criterion((*path, "metric"), metric, str(why), hint)
 
 
 def _by_mistakes(
