@@ -11,11 +11,17 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+import typer
 from tests.bounds import HANG_S
 from tests.support import make_run
 
+from svload.api import RunResult
 from svload.cli import streams
+from svload.cli.output import show_result
+from svload.model.errors import ExitCode
+from svload.run.execution import Outcome
 from svload.run.interrupts import interrupts
+from svload.store import RunDir
 
 pytestmark = pytest.mark.truth
 
@@ -113,3 +119,17 @@ def test_a_file_size_limit_is_no_defect_whoever_writes(tmp_path: Path):
     assert shell(f"{SVLOAD} report {run.path}").returncode == 0
     assert shell(f"{SVLOAD} verify {run.path}").returncode == 0
     assert list(run.derived.glob(".*")) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "sealed", "advised"),
+    [(ExitCode.USAGE, 0, False), (ExitCode.USAGE, 1, True), (ExitCode.LAB_FAILED, 0, True)],
+)
+def test_resume_is_advised_unless_it_would_fail_in_the_same_way(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], code: ExitCode, sealed: int, advised: bool
+):
+    run = RunDir(tmp_path)
+    run.lock_path.touch()
+    with pytest.raises(typer.Exit):
+        show_result(RunResult(run, Outcome(code, sealed, 6, False), None, {}, code), as_json=False)
+    assert ("svload resume" in capsys.readouterr().err) is advised

@@ -169,7 +169,9 @@ def show_result(result: RunResult, as_json: bool, answer: Callable[[Findings], s
         show_findings(result.findings, result.files, code=result.exit_code)
         if line := quieter_line(result.findings):
             typer.echo(line)
-    if not result.outcome.complete and result.run.lock_path.exists():
+    # Without a sealed trial, a resumed run would fail in the same way.
+    wrong = result.exit_code is ExitCode.USAGE and not result.outcome.sealed
+    if not result.outcome.complete and not wrong and result.run.lock_path.exists():
         typer.echo(
             f"{result.outcome.sealed} of {result.outcome.planned} trials are sealed. Continue with: svload "
             f"resume {result.run.path}",
