@@ -279,6 +279,7 @@ def pack(
 ) -> None:
     """Put a run into one file, without the study's `secrets`. Feeder tables are included unchanged."""
     from svload import api
+    from svload.model.units import show_size
 
     path = api.pack(run, target, _out(out), thin)
     for column in api.secret_columns(run, _out(out)):
@@ -286,7 +287,7 @@ def pack(
     if json:
         print_json({"pack": str(path), "size_bytes": path.stat().st_size})
         return
-    typer.echo(f"{path} ({path.stat().st_size / 1024:.0f} KiB)")
+    typer.echo(f"{path} ({show_size(path.stat().st_size)})")
 
 
 def schema(
