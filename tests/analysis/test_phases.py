@@ -30,12 +30,12 @@ RESUMED = [
     at(31, "run-ended", seconds=26.0),
     at(33, "phase", name="analyse", state="end", seconds=2.0),
 ]
-TRIALS = [{"reset": 1.0, "load": 20.0}, {"reset": 0.5, "load": 20.0, "settle": 1.0}]
+TRIALS = [{"reset": 1.0, "load": 20.0, "warm-up": 2.0}, {"reset": 0.5, "load": 20.0, "settle": 1.0}]
 
 
 def test_phases_add_up_to_all_of_it_over_a_kill_and_a_resume() -> None:
     found = phases_of([*RUN, *RESUMED], TRIALS)
-    assert list(found) == ["up", "reset", "load", "settle", "analyse", "other", "total"]
+    assert list(found) == ["up", "reset", "warm-up", "load", "settle", "analyse", "other", "total"]
     assert found["up"] == 7.0
     assert found["reset"] == 1.5
     assert found["total"] == 30.0 + 28.0

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import openpyxl
 import pytest
+from tests.evolve import evolve
 from tests.report.conftest import Shown
 from tests.support import TurnModel, make_run
 
@@ -14,8 +16,11 @@ from svload import api
 from svload.model.pairs import PairRatio, RoundOfTurns
 from svload.model.results import Findings
 from svload.report.charts.ratios import rounds_chart
+from svload.report.data.gather import gather
+from svload.report.page.ran import card
 from svload.report.terminal.tables import show_findings
 from svload.report.terminal.why import show_why
+from svload.store import RunDir
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +48,14 @@ def test_the_workbook_holds_every_round(reported: tuple[Findings, dict[str, Path
     ]
     assert all(row[7] == pytest.approx(row[6] / row[5]) for row in rows)
     assert len(rows) == 24
+
+
+def test_a_trial_is_as_long_as_its_turns(reported: tuple[Findings, dict[str, Path]]) -> None:
+    """The study asks for a tenth of a second, and each turn takes half a second."""
+    findings, files = reported
+    gathered = gather(RunDir(files["report.html"].parent.parent), findings)
+    asked = {name: evolve(one, measure__duration_ns=10**8) for name, one in gathered.configs.items()}
+    assert "trials of 3 s;" in card(replace(gathered, configs=asked))
 
 
 def test_the_page_draws_every_round_of_every_block(told: tuple[Findings, str]) -> None:

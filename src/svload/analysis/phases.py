@@ -19,6 +19,7 @@ OF_TRIALS = (
     "populate",
     "drop-cache",
     "warm",
+    "warm-up",
     "count",
     "load",
     "settle",

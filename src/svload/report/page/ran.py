@@ -82,8 +82,13 @@ def card(gathered: Gathered) -> str:
 
 
 def _how_long(gathered: Gathered) -> str:
-    """Return `60 s`, or the range from the shortest trial to the longest."""
-    lasts = sorted({config.measure.duration_ns for config in gathered.configs.values()})
+    """Return `60 s`, or the range from the shortest trial to the longest. Turns may be longer in all than the
+    study's duration."""
+    turns = [one.summary.turns.turns_ns for one in gathered.digests.values() if one.summary.turns]
+    lasts = sorted(
+        {sum(end - begin for begin, end in one) for one in turns}
+        or {config.measure.duration_ns for config in gathered.configs.values()}
+    )
     ends = lasts[:1] + lasts[1:][-1:] or [gathered.lock.measure.duration_ns]
     return " to ".join(show_duration(one / 1e9) for one in ends)
 

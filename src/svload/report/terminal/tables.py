@@ -276,6 +276,7 @@ _PHASES = {
     "populate": "populating caches",
     "drop-cache": "dropping files from memory",
     "warm": "warming caches",
+    "warm-up": "warming up each side",
     "count": "reading counters",
     "settle": "waiting for counters",
     "write": "writing trials",
