@@ -23,6 +23,7 @@ def test_a_file_is_read_summarised_and_reported(svload: Say, tmp_path: Path) -> 
     assert "Little's law holds" in " ".join(out.split()) and "~ " in out
     assert (tmp_path / "runs" / "imported-1" / "derived" / "report.html").is_file()
     assert (tmp_path / "runs" / "latest").is_symlink()
+    assert " ".join(svload("why results.r1")[1].split()).count("whose results hold no facts for it") == 1
 
 
 @pytest.mark.parametrize(("every", "slow_ms"), [(10, 9_000), (3, 20_000)])

@@ -33,6 +33,7 @@ from svload.report.wording.spelling import (
     grade_words,
     list_words,
     number_words,
+    unique,
 )
 
 _SHOWN = ("success_rate", "throughput", "response.p50", "response.p95", "response.p99", "response.p99.9")
@@ -86,9 +87,8 @@ def _show_trial(out: Console, trial: TrialResult, findings: Findings | None) -> 
     passed = sum(check.measured and check.grade == "VALID" for check in verdict.checks)
     if passed:
         _say(out, f"✓ {count_words(passed, 'more check')} found nothing", "dim")
-    for check in verdict.checks:
-        if not check.measured:
-            _say(out, f"– {check.sentence}", "dim")
+    for sentence in unique(check.sentence for check in verdict.checks if not check.measured):
+        _say(out, f"– {sentence}", "dim")
 
 
 def show_case(case: CaseResult) -> None:
