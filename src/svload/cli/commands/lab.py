@@ -74,7 +74,7 @@ def urls(
 
 @app.command()
 def status(json: bool = JSON) -> None:
-    """List running labs and svload's caches on this machine."""
+    """List the labs that “svload lab up” keeps running, and svload's caches on this machine."""
     from svload import api
 
     found = api.lab_status(report_leftover)
