@@ -31,15 +31,11 @@ stranger    30/30       12.200000000:
           server     7/7        12.300000000: PERF_RECORD_LOST lost 5
 server     7/7        13.000000000:
 \t            1215 late (/opt/a b/server)
-"""
-
-
-def lines(text: str = PRINTED) -> list[str]:
-    return text.splitlines()
+""".splitlines()
 
 
 def test_the_services_stacks_of_the_window_are_folded_from_the_outermost() -> None:
-    found = fold(lines(), {7}, 10 * SECOND, 13 * SECOND)
+    found = fold(PRINTED, {7}, 10 * SECOND, 13 * SECOND)
     assert found.stacks == {
         "server;main;answer": 1,
         f"server;[libc.so.6];send_file;[kernel]{KERNEL};tcp_sendmsg{KERNEL}": 1,
@@ -49,18 +45,18 @@ def test_the_services_stacks_of_the_window_are_folded_from_the_outermost() -> No
 
 
 def test_the_window_begins_with_its_first_nanosecond_and_ends_before_its_last() -> None:
-    assert fold(lines(), {7}, 10 * SECOND + 1, 13 * SECOND + 1).samples == 4
-    assert fold(lines(), {7}, 10 * SECOND + 2, 13 * SECOND).samples == 2
+    assert fold(PRINTED, {7}, 10 * SECOND + 1, 13 * SECOND + 1).samples == 4
+    assert fold(PRINTED, {7}, 10 * SECOND + 2, 13 * SECOND).samples == 2
 
 
 def test_another_process_with_the_pid_of_an_ended_one_does_not_belong_to_the_service() -> None:
-    assert fold(lines(), {30}, 0, 20 * SECOND).stacks == {"stranger;main": 1}
+    assert fold(PRINTED, {30}, 0, 20 * SECOND).stacks == {"stranger;main": 1}
     again = [
         "stranger 30/30 12.400000000: PERF_RECORD_FORK(20:20):(30:30)",
         "stranger 20/20 12.500000000: ",
         "\t 1215 main (/opt/other)",
     ]
-    assert fold([*lines(), *again], {7}, 12 * SECOND, 13 * SECOND).stacks == {"with space 1;checked": 1}
+    assert fold([*PRINTED, *again], {7}, 12 * SECOND, 13 * SECOND).stacks == {"with space 1;checked": 1}
 
 
 def test_a_thread_that_has_ended_bears_its_process_s_name() -> None:
@@ -77,13 +73,8 @@ def test_a_thread_that_has_ended_bears_its_process_s_name() -> None:
 
 
 def test_nothing_that_perf_may_print_is_more_than_passed_over() -> None:
-    assert fold([], {7}, 0, SECOND).samples == 0
-    assert (
-        fold(
-            ["", "Warning: nonsense", "\t zz (", "server 7/7 1.0:", ":8 8/8 2.0: ", ""], {7}, 0, 9 * SECOND
-        ).samples
-        == 0
-    )
+    for text in ([], ["", "Warning: nonsense", "\t zz (", "server 7/7 1.0:", ":8 8/8 2.0: ", ""]):
+        assert fold(text, {7}, 0, 9 * SECOND).samples == 0
 
 
 def test_of_very_many_stacks_the_frequent_ones_are_kept_and_no_sample_is_lost() -> None:

@@ -9,13 +9,13 @@ import os
 import resource
 import socket
 import sys
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.servers import child, completed, wait_until
+from tests.watch.test_others import machine
 
 from svload.host.machine.linux import process_stat
 from svload.host.machine.qdiscs import qdiscs
@@ -28,12 +28,6 @@ from svload.watch.monitors.qdisc import QdiscMonitor
 from svload.watch.monitors.quota import QuotaMonitor, read_group
 from svload.watch.monitors.sockets import SocketsMonitor
 from svload.watch.monitors.switches import SwitchesMonitor
-
-
-@pytest.fixture
-def places() -> Iterator[ExitStack]:
-    with ExitStack() as stack:
-        yield stack
 
 
 def read(monitor: Monitor) -> dict[tuple[str, str], float]:
@@ -72,59 +66,21 @@ def test_descriptors_stand_against_the_limit_of_the_process_that_is_nearest(plac
     assert found["", "fds"] == found["one", "fds"] + found["two", "fds"]
 
 
-def test_a_pinned_service_has_its_busiest_core(places: ExitStack, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("pinned", [True, False])
+def test_only_a_pinned_service_has_its_busiest_core(
+    places: ExitStack, monkeypatch: pytest.MonkeyPatch, pinned: bool
+) -> None:
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) < 2:
         pytest.skip("one core alone can't be a part of the machine's")
-    pinned = ProcessMonitor("web", holder(places, 2, cores[-1]))
-    times = iter(
-        [
-            dict.fromkeys(range(os.cpu_count() or 1), 5.0),
-            dict.fromkeys(range(os.cpu_count() or 1), 5.0) | {cores[-1]: 5.5},
-        ]
-    )
+    monitor = ProcessMonitor("web", holder(places, 2, *cores[-1:] * pinned))
+    calm = dict.fromkeys(range(os.cpu_count() or 1), 5.0)
+    times = iter([calm, calm | {cores[-1]: 5.5}])
     monkeypatch.setattr(CoreTable, "busy", lambda self: next(times))
     clock = itertools.count(1.0)
     monkeypatch.setattr("svload.watch.monitors.process.time.monotonic", lambda: next(clock))
-    assert read(pinned)["", "cores_allowed"] == 1
-    assert ("", "hot_core_ratio") in read(pinned)
-
-
-def test_an_unpinned_service_has_no_busiest_core(places: ExitStack, monkeypatch: pytest.MonkeyPatch) -> None:
-    looks = []
-    monkeypatch.setattr(
-        CoreTable, "busy", lambda self: looks.append(1) or dict.fromkeys(range(os.cpu_count() or 1), 5.0)
-    )
-    monitor = ProcessMonitor("web", holder(places, 2))
-    for _ in range(3):
-        assert ("", "hot_core_ratio") not in read(monitor)
-    assert len(looks) == 1, "nor are the cores read each time"
-
-
-def test_lasting_processes_need_no_new_file(places: ExitStack, monkeypatch: pytest.MonkeyPatch) -> None:
-    """That was most of what watching cost: three files of each process, five times a second. A process that is
-    new is opened."""
-    monkeypatch.setattr(ProcessMonitor, "table", proc.ProcessTable())
-    steady, new = holder(places, 2), holder(places, 2)
-    monitor = ProcessMonitor("web", steady)
-    first = read(monitor)
-    opened: list[str] = []
-    real = os.open
-
-    def noted(path: Any, *args: Any, **kept: Any) -> int:
-        opened.append(str(path))
-        return real(path, *args, **kept)
-
-    monkeypatch.setattr(os, "open", noted)
-    with monkeypatch.context() as by_name:
-        by_name.setattr("builtins.open", lambda *args, **kept: opened.append(str(args[0])))
-        second = read(monitor)
-    assert second.keys() == first.keys()
-    assert opened == []
-    read(ProcessMonitor("web", new))
-    pid = new["processes"][0]["pid"]
-    assert {f"/proc/{pid}/{name}" for name in ("io", "fd")} <= set(opened)
-    ProcessMonitor.table.close()
+    assert read(monitor)["", "cores_allowed"] == (1 if pinned else len(cores))
+    assert (("", "hot_core_ratio") in read(monitor)) is pinned
 
 
 def test_bounds_of_texts(tmp_path: Path) -> None:
@@ -152,8 +108,7 @@ def threads(root: Path, **schedstat: str) -> None:
         folder = root / "7" / "task" / name[1:]
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "schedstat").write_text(f"{text}\n")
-    fields = ["S", 1, 7, 7, *[0] * 8, *[0] * 5, 1, 0, 77, *[0] * 30]
-    (root / "7" / "stat").write_text(f"7 (x) {' '.join(map(str, fields))}\n")
+    machine(root, (7, "x", 1, 0, []))
 
 
 def test_switches_count_from_the_first_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,6 @@ program's is not taken for it."""
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
@@ -12,12 +11,6 @@ from tests.servers import wait_until
 
 from svload.host.machine.sock_diag import listening_sockets
 from svload.watch.monitors.listeners import ListenersMonitor, SocketTable
-
-
-@pytest.fixture
-def places() -> Iterator[ExitStack]:
-    with ExitStack() as stack:
-        yield stack
 
 
 def listening(stack: ExitStack, backlog: int) -> int:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import pwd
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.bounds import HANG_S
+from tests.servers import child
 
 from svload.watch.look import look_round
 
@@ -26,25 +25,18 @@ def burners(tmp_path: Path) -> Iterator[tuple[int, int]]:
     """(a stranger's pid, that of a child of ours), both computing."""
     script = tmp_path / "burn.py"
     script.write_text(BURN)
-    orphan = subprocess.Popen([sys.executable, "-c", DETACH, str(script)], stdout=subprocess.PIPE, text=True)
-    child = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
-    stranger = int(orphan.stdout.readline())
-    child.stdout.readline()
-    orphan.wait(HANG_S)
-    yield stranger, child.pid
-    os.kill(stranger, signal.SIGKILL)
-    child.kill()
-    child.wait(HANG_S)
-    orphan.stdout.close()
-    child.stdout.close()
+    with child(DETACH, script) as (parent, stranger), child(BURN) as (ours, _):
+        parent.wait(HANG_S)
+        yield int(stranger), ours.pid
+        os.kill(int(stranger), signal.SIGKILL)
 
 
 def test_a_stranger_is_named_and_our_own_child_is_not(burners: tuple[int, int]) -> None:
-    stranger, child = burners
+    stranger, ours = burners
     seen = look_round(0.5)
     by_pid = {who.pid: (who, cores) for who, cores in seen.others}
     assert stranger in by_pid
-    assert child not in by_pid
+    assert ours not in by_pid
     assert os.getpid() not in by_pid
     who, cores = by_pid[stranger]
     assert (who.user, who.command.split()[-1]) == (pwd.getpwuid(os.getuid()).pw_name, "burn.py")

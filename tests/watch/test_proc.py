@@ -1,13 +1,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from tests.bounds import HANG_S
-from tests.servers import wait_until
+from tests.servers import child, wait_until
 
 from svload.host.machine.linux import PAGE_BYTES, TICKS_PER_S, ProcessStat, parse_stat, process_stat
 from svload.watch import proc
@@ -138,22 +136,18 @@ def test_what_a_kernel_lacks_is_left_out(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "name", "found"),
     [
-        (b"rchar: 9\nwrite_bytes: 8\nread_bytes: 4096\ncancelled_write_bytes: 7\n", 4096),
-        (b"rchar: 9\nread_bytes: 4096", None),
-        (b"rchar: 9\nread_bytes: x\n", None),
-        (b"rchar: 9\n", None),
-        (b"", None),
+        (b"rchar: 9\nwrite_bytes: 8\nread_bytes: 4096\ncancelled_write_bytes: 7\n", b"read_bytes", 4096),
+        (b"rchar: 9\nread_bytes: 4096\ncancelled_write_bytes: 7\nwrite_bytes: 8\n", b"write_bytes", 8),
+        (b"rchar: 9\nread_bytes: 4096", b"read_bytes", None),
+        (b"rchar: 9\nread_bytes: x\n", b"read_bytes", None),
+        (b"rchar: 9\n", b"read_bytes", None),
+        (b"", b"read_bytes", None),
     ],
 )
-def test_what_a_disk_read(text: bytes, found: float | None) -> None:
-    assert proc.disk_bytes(text, b"read_bytes") == found
-
-
-def test_what_a_disk_wrote() -> None:
-    text = b"rchar: 9\nread_bytes: 4096\ncancelled_write_bytes: 7\nwrite_bytes: 8\n"
-    assert proc.disk_bytes(text, b"write_bytes") == 8
+def test_what_was_read_from_and_written_to_disks(text: bytes, name: bytes, found: float | None) -> None:
+    assert proc.disk_bytes(text, name) == found
 
 
 def test_changed_machine_files_are_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,21 +186,13 @@ def test_a_service_is_its_processes_and_their_children(monkeypatch: pytest.Monke
         "import subprocess, sys; c = subprocess.Popen(['sleep', '60']); print(c.pid, flush=True); "
         "sys.stdin.read(); c.kill(); c.wait()"
     )
-    with subprocess.Popen(
-        [sys.executable, "-c", code],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    ) as server:
-        child = int(server.stdout.readline())
-        stat = process_stat(server.pid)
-        facts = {
-            "processes": [
-                {"name": "python", "pid": server.pid, "start_ticks": stat.start_ticks},
-                {"name": "sleep", "pid": child, "start_ticks": start_of(child)},
-            ]
-        }
+    with child(code, start_new_session=True) as (server, sleeping):
+        pids = {"python": server.pid, "sleep": int(sleeping)}
+        known = [
+            {"name": name, "pid": pid, "start_ticks": process_stat(pid).start_ticks}
+            for name, pid in pids.items()
+        ]
+        facts = {"processes": known}
 
         def sampled() -> dict[tuple[str, str], float]:
             return {(r.entity, r.metric): r.value for r in ProcessMonitor("s", facts).sample()}
@@ -220,14 +206,9 @@ def test_a_service_is_its_processes_and_their_children(monkeypatch: pytest.Monke
         assert values["", "rss_bytes"] > values["sleep", "rss_bytes"] > 0
         assert values["", "fds"] >= 6
         assert {metric for _, metric in values} == set(ProcessMonitor.metrics) - {"hot_core_ratio"}
-        stale = {"processes": [{"name": "python", "pid": server.pid, "start_ticks": stat.start_ticks + 1}]}
+        stale = {"processes": [known[0] | {"start_ticks": known[0]["start_ticks"] + 1}]}
         with pytest.raises(ProcessLookupError, match="no process of s"):
             ProcessMonitor("s", stale).sample()
         server.communicate("", timeout=HANG_S)
     with pytest.raises(ProcessLookupError):
         ProcessMonitor("s", facts).sample()
-
-
-def start_of(pid: int) -> int:
-    stat = process_stat(pid)
-    return stat.start_ticks

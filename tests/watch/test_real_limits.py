@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import socket
 import subprocess
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -19,12 +18,6 @@ from tests.watch.watched import Watched, moved, saturated, states
 from svload.host.machine.linux import process_stat
 
 pytestmark = pytest.mark.real
-
-
-@pytest.fixture
-def places() -> Iterator[ExitStack]:
-    with ExitStack() as stack:
-        yield stack
 
 
 def clients(stack: ExitStack, port: int, count: int, says: bytes = b"") -> list[socket.socket]:
@@ -134,6 +127,7 @@ def test_a_java_heap_runs_out_of_memory(needs: Any, places: ExitStack, tmp_path:
         java = places.enter_context(
             subprocess.Popen(
                 ["java", "-Xmx32m", "-cp", str(tmp_path), "Hog"],
+                bufsize=0,
                 stdin=subprocess.PIPE,
                 stdout=text,
                 stderr=text,
@@ -141,7 +135,6 @@ def test_a_java_heap_runs_out_of_memory(needs: Any, places: ExitStack, tmp_path:
         )
     places.callback(java.kill)
     java.stdin.write(bytes([4]))
-    java.stdin.flush()
     wait_until(lambda: b"held 4" in log.read_bytes())
     stat = process_stat(java.pid)
     processes = [{"name": "server", "pid": java.pid, "start_ticks": stat.start_ticks}]
@@ -150,11 +143,9 @@ def test_a_java_heap_runs_out_of_memory(needs: Any, places: ExitStack, tmp_path:
     )
     assert watched.sample()["heap_limit_bytes"] == pytest.approx(32 << 20, abs=64)
     java.stdin.write(bytes([4]))
-    java.stdin.flush()
     found = watched.until(lambda read: read["gc_total"] > 0 and log.read_bytes().count(b"held 4") == 2)
     assert (states(found)["Java heap"], moved(found), saturated(found)) == ("clear", set(), ())
     java.stdin.write(bytes([100]))
-    java.stdin.flush()
     found = watched.until(lambda read: read["out_of_memory_total"] > 0)
     assert moved(found) == {"out_of_memory_total"}
     assert "ran out of memory" in " ".join(saturated(found))

@@ -5,15 +5,16 @@ import os
 import subprocess
 import sys
 import time
-from array import array
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 from tests.bounds import HANG_S
+from tests.results import rows_of
 from tests.servers import completed
 
+from svload.host.machine.linux import process_stat
 from svload.model.columns import MONITORS
 from svload.model.facts import ProcessFact, ServiceFacts
 from svload.model.messages import Action, Spawn, Tell
@@ -80,13 +81,8 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> type[Fake]:
 
 
 def readings(path: Path, metric: str) -> list[tuple[int, float]]:
-    table = SeriesReader(path).between(0, 1 << 62, 0)
-    times, values = array("q", table["offset_ns"][1]), array("d", table["value"][1])
-    return [
-        (at, value)
-        for at, value, name in zip(times, values, table["metric"][1], strict=True)
-        if name == metric
-    ]
+    rows = rows_of(SeriesReader(path).between(0, 1 << 62, 0))
+    return [(at, value) for at, _, _, _, name, value in rows if name == metric]
 
 
 def test_missed_samples_are_counted(tmp_path: Path, clock: dict[str, int], fake: type[Fake]) -> None:
@@ -231,17 +227,15 @@ def child() -> Iterable[Child]:
 
 
 def own_facts() -> dict[str, ServiceFacts]:
-    from svload.host.machine.linux import process_stat
-
     stat = process_stat(os.getpid())
-    process = ProcessFact(name="pytest", pid=stat.pid, start_ticks=stat.start_ticks)
-    gone = ServiceFacts(
-        service="gone",
-        kit="any",
-        version="1",
-        processes=(ProcessFact(name="x", pid=2**22 + 1, start_ticks=1),),
-    )
-    return {"me": ServiceFacts(service="me", kit="any", version="1", processes=(process,)), "gone": gone}
+    processes = {
+        "me": ProcessFact(name="pytest", pid=stat.pid, start_ticks=stat.start_ticks),
+        "gone": ProcessFact(name="x", pid=2**22 + 1, start_ticks=1),
+    }
+    return {
+        name: ServiceFacts(service=name, kit="any", version="1", processes=(one,))
+        for name, one in processes.items()
+    }
 
 
 def test_a_controller_watches_through_a_real_sampler(tmp_path: Path, child: Child) -> None:
@@ -264,24 +258,18 @@ def test_a_controller_watches_through_a_real_sampler(tmp_path: Path, child: Chil
     to_ns = time.monotonic_ns()
     table = control.readings(before_ns, to_ns, from_ns)
     assert list(table) == list(MONITORS)
-    moments = [from_ns + offset for offset in array("q", table["offset_ns"][1])]
+    rows = rows_of(table)
+    moments = [from_ns + row[0] for row in rows]
     assert before_ns <= min(moments) < from_ns, "the marked reading is the first"
     assert max(moments) >= to_ns
-    assert {
-        (service, monitor) for service, monitor in zip(table["service"][1], table["monitor"][1], strict=True)
-    } - {("", "qdisc")} == {
+    assert {row[1:3] for row in rows} - {("", "qdisc")} == {
         ("", "host"),
         ("", "others"),
         ("", "sampler"),
         ("me", "process"),
         ("me", "switches"),
     }
-    metrics = {
-        metric
-        for metric, monitor in zip(table["metric"][1], table["monitor"][1], strict=True)
-        if monitor == "sampler"
-    }
-    assert metrics == set(METRICS)
+    assert {row[4] for row in rows if row[2] == "sampler"} == set(METRICS)
     assert sorted(control.notes()) == [
         f"gone.{name}: cannot be read: ProcessLookupError: no process of gone is there"
         for name in ("process", "switches")
@@ -337,13 +325,8 @@ def test_the_watch_on_one_service_can_restart_while_the_others_continue(
     assert made.renew({"service": "web"}) == []
     made.sample_all()
     made.close()
-    table = SeriesReader(tmp_path / "series.jsonl").between(0, time.monotonic_ns(), 0)
-    values = array("d", table["value"][1])
-    read = [
-        (service, value)
-        for service, metric, value in zip(table["service"][1], table["metric"][1], values, strict=True)
-        if metric == "samples"
-    ]
+    rows = rows_of(SeriesReader(tmp_path / "series.jsonl").between(0, time.monotonic_ns(), 0))
+    read = [(row[1], row[5]) for row in rows if row[4] == "samples"]
     assert [value for service, value in read if service == "db"] == [1, 2, 3]
     assert [value for service, value in read if service == "web"] == [1, 2, 1]
 

@@ -45,29 +45,11 @@ def test_a_reader_that_goes_on_finds_what_a_new_one_finds(tmp_path: Path) -> Non
 
 def test_columns_may_change_and_come_back(tmp_path: Path) -> None:
     writer = SeriesWriter(tmp_path / "s")
-    for at_ns, entities in enumerate((["a"], ["a", "b"], ["b"], ["a"])):
+    for at_ns, entities in enumerate(("a", "ab", "b", "a")):
         writer.readings("", "m", at_ns, [Reading(entity, "n", 1) for entity in entities])
     writer.close()
-    assert [row[3] for row in rows_of(SeriesReader(tmp_path / "s").between(0, 9, 0))] == [
-        "a",
-        "a",
-        "b",
-        "b",
-        "a",
-    ]
-
-
-def test_columns_that_take_turns_are_written_once(tmp_path: Path) -> None:
-    writer = SeriesWriter(tmp_path / "s")
-    for at_ns in range(10):
-        names = ["a", "b"] if at_ns % 5 == 0 else ["a"]
-        writer.readings("", "m", at_ns, [Reading(name, "n", at_ns) for name in names])
-    writer.close()
-    assert (tmp_path / "s").read_text().count('"frame"') == 2
-    assert [row[0] for row in rows_of(SeriesReader(tmp_path / "s").between(0, 99, 0)) if row[3] == "b"] == [
-        0,
-        5,
-    ]
+    found = rows_of(SeriesReader(tmp_path / "s").between(0, 9, 0))
+    assert [(row[0], row[3]) for row in found] == [(0, "a"), (1, "a"), (1, "b"), (2, "b"), (3, "a")]
 
 
 def test_one_monitor_is_read_among_others(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from tests.servers import wait_until
 
 from svload.analysis.stacks import function_shares
 from svload.host import Agent, start_agent
-from svload.host.machine.linux import namespace_pids
+from svload.host.machine.linux import namespace_pids, process_stat
 from svload.model.facts import ProcessFact, ServiceFacts
 from svload.model.messages import Spawn
 from svload.watch import stacks
@@ -47,7 +47,6 @@ def served(folder: Path, *argv: str) -> Iterator[tuple[Agent, ServiceFacts]]:
 
 def until_used(seconds: float, pid: int) -> Callable[[], bool]:
     """Whether a process and its children have used so much CPU from now on."""
-    from svload.host.machine.linux import process_stat
 
     def used() -> float:
         found = process_stat(pid)

@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.servers import accepts, completed, free_port, wait_until
+from tests.servers import accepts, child, completed, free_port, wait_until
 from tests.watch.test_others import machine
 
 from svload.host.machine import owners as owners_module
@@ -365,12 +364,10 @@ def test_threads_are_asked_where_they_ran() -> None:
         "def burn():\n    while True: sum(range(1000))\n"
         "threading.Thread(target=burn, daemon=True).start(); burn()"
     )
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as busy:
-        busy.stdout.readline()
+    with child(code) as (busy, _):
         monitor = watching()
         used = [proc.Used("busy", busy.pid, 0.5)]
         wait_until(lambda: len(os.listdir(f"/proc/{busy.pid}/task")) == 2)
         found = list(monitor._where(used, monitor.table.renew()))
-        busy.kill()
     assert {core for core, _ in found} <= os.sched_getaffinity(0)
     assert sum(seconds for _, seconds in found) == pytest.approx(0.5)
