@@ -13,6 +13,7 @@ from tests.servers import speaking
 from svload.drive.probe import probe
 from svload.model.request_hints import HINTS
 
+ALERT, CLOSED, EMPTY = "tls_alert", "tls_closed", "empty_answer"
 TLS12, TLS13 = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3
 
 
@@ -46,12 +47,7 @@ def refusing(authority: trustme.CA, version: ssl.TLSVersion, alert: bool) -> Abs
 
 @pytest.mark.parametrize(
     ("version", "alert", "error"),
-    [
-        (TLS12, True, "tls_alert"),
-        (TLS13, True, "tls_alert"),
-        (TLS12, False, "tls_closed"),
-        (TLS13, False, "empty_answer"),
-    ],
+    [(TLS12, True, ALERT), (TLS13, True, ALERT), (TLS12, False, CLOSED), (TLS13, False, EMPTY)],
 )
 def test_the_hint_names_the_client_certificate(version: ssl.TLSVersion, alert: bool, error: str) -> None:
     authority = trustme.CA()
@@ -63,4 +59,4 @@ def test_the_hint_names_the_client_certificate(version: ssl.TLSVersion, alert: b
 
 def test_errors_of_the_server_certificate_name_no_client_certificate() -> None:
     names = [name for name, hint in HINTS.items() if "client certificate" in hint]
-    assert names == ["tls_alert", "tls_closed", "empty_answer"]
+    assert names == [ALERT, CLOSED, EMPTY]

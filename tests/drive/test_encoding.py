@@ -14,6 +14,8 @@ from urllib.parse import parse_qs, quote, unquote
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.drive import share_text
+from tests.drive.share_text import MS
 from tests.servers import speaking
 
 from svload import _native, api
@@ -24,7 +26,6 @@ from svload.run import configs
 from svload.study import requests
 
 pytestmark = pytest.mark.truth
-MS = 1_000_000
 COLUMN = {"feeder": "row", "column": "v"}
 TAKEN = {"taken": "v"}
 ODD = "a/b?c&d=e #%41+%\"ü\\'\t漢\r\n🚀"
@@ -81,28 +82,13 @@ def share(port: int, iterations: int, request: dict[str, Any], taken: bool = Fal
     }
     steps = [{"request": take | plain}] if taken else []
     group = {
-        "name": "load",
-        "client": "engine",
-        "connection": "keep-alive",
         "record": "histogram",
         "stop_offset_ns": 20_000 * MS,
         "executor": {"kind": "per-vu-iterations", "vus": 1, "vus_total": 1, "iterations": iterations},
         "feeders": {"row": {"table": "rows", "take": "walk"}},
         "scenarios": [{"steps": [*steps, {"request": asked}]}],
     }
-    return json.dumps(
-        {
-            "format": 1,
-            "id": "x",
-            "seed": 1,
-            "start_at_ns": 0,
-            "interval_ns": 1_000 * MS,
-            "window_ns": [0, 20_000 * MS],
-            "endpoints": {"http://web": {"address": f"127.0.0.1:{port}", "tls": None}},
-            "allowed": ["127.0.0.0/8"],
-            "groups": [group],
-        }
-    )
+    return json.dumps(share_text.share(group, port))
 
 
 def heard(server: Server, values: Sequence[str], request: dict[str, Any], taken: bool = False) -> list[Any]:
@@ -136,9 +122,8 @@ def posted(kind: str, *parts: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("value", [COLUMN, TAKEN], ids=["row", "taken"])
 def test_a_value_in_an_address_is_read_back(server: Server, value: dict[str, Any], values: list[str]) -> None:
     path = text("/a/", value, "/b/", value, "?q=", value, "&n=1")
-    for (address, _, _), wanted in zip(
-        heard(server, values, {"path": path}, taken=value is TAKEN), values, strict=True
-    ):
+    found = heard(server, values, {"path": path}, taken=value is TAKEN)
+    for (address, _, _), wanted in zip(found, values, strict=True):
         way, _, query = address.partition("?")
         _, first, between, second, *last = way.split("/")
         assert (first, second, unquote(between)) == ("a", "b", wanted)
@@ -232,10 +217,8 @@ def test_a_header_is_one_line(server: Server, values: list[str]) -> None:
     asked = {"headers": [("X-V", text("<", TAKEN, ">"))]}
     values = [f"{value}\r\nX-W: 1" for value in values]
     for (_, fields, _), wanted in zip(heard(server, values, asked, taken=True), values, strict=True):
-        assert (
-            fields["X-V"].encode("latin-1").decode()
-            == f"<{wanted.replace(chr(13), ' ').replace(chr(10), ' ')}>"
-        )
+        line = wanted.replace("\r", " ").replace("\n", " ")
+        assert fields["X-V"].encode("latin-1").decode() == f"<{line}>"
         assert "X-W" not in fields
 
 
@@ -294,9 +277,8 @@ def test_a_row_that_is_no_json_value_is_a_mistake_of_the_study(tmp_path: Path) -
     (tmp_path / "words.csv").write_text("text,number\na,1\nb,two\n")
     with pytest.raises(SvloadError) as caught:
         api.plan(str(tmp_path), api.Choices(out=tmp_path))
-    assert re.search(
-        r"study\.yaml:7: .*row 2 \(.two.\) of word\.number is not a JSON value", str(caught.value)
-    )
+    words = r"study\.yaml:7: .*row 2 \(.two.\) of word\.number is not a JSON value"
+    assert re.search(words, str(caught.value))
 
 
 ROOT = Path(__file__).parents[2]

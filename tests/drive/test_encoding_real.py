@@ -91,9 +91,8 @@ def port(
 def read_back(port: int, values: list[str], request: dict[str, Any], *parts: Any) -> None:
     """Every value's answer is what `parts` say."""
     asked = request | {"checks": [{"name": "same", "body": {"equals": text(*parts)}}]}
-    tables = _native.run_share(
-        share(port, len(values), asked), {"rows": {"v": ("utf8", values)}}, lambda _: None
-    )
+    rows = {"rows": {"v": ("utf8", values)}}
+    tables = _native.run_share(share(port, len(values), asked), rows, lambda _: None)
     (group,) = json.loads(tables["summary"]["json"][1][0])["groups"]
     (step,) = group["steps"]
     assert (step["ok"], step["failed"]) == (len(values), 0), (step["errors"], group["checks_failed"])
@@ -104,12 +103,8 @@ def read_back(port: int, values: list[str], request: dict[str, Any], *parts: Any
 def test_values_are_what_the_server_reads(port: int, values: list[str]) -> None:
     values = [ODD, *values]
     read_back(port, values, {"path": text("/a/v-", COLUMN, "/b?q=", COLUMN)}, "v-", COLUMN, "\n", COLUMN)
-    read_back(
-        port,
-        values,
-        {"path": text("/a/-", COLUMN, ";")} | posted("application/json", '{"v": "', COLUMN, '"}'),
-        COLUMN,
-    )
+    typed = posted("application/json", '{"v": "', COLUMN, '"}')
+    read_back(port, values, {"path": text("/a/-", COLUMN, ";")} | typed, COLUMN)
     form = posted("application/x-www-form-urlencoded", "w=1&v=", COLUMN)
     read_back(port, values, {"path": text("/a/")} | form, COLUMN)
 
@@ -128,18 +123,16 @@ def test_nginx_reads_paths_and_headers(tmp_path: Path, needs: Any) -> None:
         def read(values: list[str]) -> None:
             asked = {"path": text("/files/v-", COLUMN), "headers": [("X-Value", text("ü"))]}
             read_back(port, [ODD, *values], asked, "/files/v-", COLUMN, "\nü")
-            read_back(
-                port, [ODD, *values], asked | {"path": text("/a/v-", COLUMN, "/b")}, "/a/v-", COLUMN, "/b\nü"
-            )
+            inner = asked | {"path": text("/a/v-", COLUMN, "/b")}
+            read_back(port, [ODD, *values], inner, "/a/v-", COLUMN, "/b\nü")
 
         read()
 
 
 def test_typed_umlauts_reach_every_server(port: int) -> None:
     """As h11 and Node refuse raw bytes in a path."""
-    read_back(
-        port, ["x"], {"path": text(sent_as("/a/straße und mehr/?q=größe & 1"))}, "straße und mehr\ngröße "
-    )
+    path = text(sent_as("/a/straße und mehr/?q=größe & 1"))
+    read_back(port, ["x"], {"path": path}, "straße und mehr\ngröße ")
 
 
 def test_a_raw_value_is_read_as_more_than_a_value(port: int) -> None:

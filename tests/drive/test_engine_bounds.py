@@ -17,22 +17,24 @@ from svload.model.bounds import Bound
 
 ORIGIN = "http://web"
 REQUEST = RequestSpec(name="get", method="GET", endpoint=ORIGIN, path=(TextPart("/"),), timeout_ns=1)
-UPLOAD = replace(REQUEST, method="PUT")
 GROUP = GroupSpec(name="load", record="histogram", stop_offset_ns=1, executor=executor.ConstantVus(vus=1), request=REQUEST)  # fmt: skip
+HERE = {ORIGIN: EndpointSpec(address="127.0.0.1:1")}
 SHARE = ShareSpec(
-    id="load.0",
-    seed=1,
-    interval_ns=1,
-    window_ns=(0, 1),
-    endpoints={ORIGIN: EndpointSpec(address="127.0.0.1:1")},
-    allowed=(),
-    groups=(GROUP,),
+    id="load.0", seed=1, interval_ns=1, window_ns=(0, 1), endpoints=HERE, allowed=(), groups=(GROUP,)
 )
 Make = Callable[[int], ShareSpec]
 
 
 def with_group(**changed: object) -> ShareSpec:
     return replace(SHARE, groups=(replace(GROUP, **changed),))
+
+
+def with_executor(one: executor.ClosedSpec | executor.OpenSpec) -> ShareSpec:
+    return with_group(executor=one)
+
+
+def with_body(size_bytes: int) -> RequestSpec:
+    return replace(REQUEST, method="PUT", body=BodySpec(random=SizeLaw(bytes=size_bytes)))
 
 
 def with_steps(count: int) -> ShareSpec:
@@ -43,42 +45,33 @@ def with_steps(count: int) -> ShareSpec:
 SHARED: dict[str, tuple[Bound, Make]] = {
     "spin": (bounds.SPIN_NS, lambda n: replace(SHARE, spin_ns=n)),
     "pacing quantum": (bounds.QUANTUM_NS, lambda n: with_group(pacing_quantum_ns=n)),
-    "users": (bounds.VUS, lambda n: with_group(executor=executor.ConstantVus(vus=n))),
-    "places": (
-        bounds.VUS,
-        lambda n: with_group(executor=executor.ConstantArrivalRate(rate_rps=1, max_vus=n)),
-    ),
-    "rate": (
-        bounds.RATE_RPS,
-        lambda n: with_group(executor=executor.ConstantArrivalRate(rate_rps=n, max_vus=1)),
-    ),
+    "users": (bounds.VUS, lambda n: with_executor(executor.ConstantVus(vus=n))),
+    "places": (bounds.VUS, lambda n: with_executor(executor.ConstantArrivalRate(rate_rps=1, max_vus=n))),
+    "rate": (bounds.RATE_RPS, lambda n: with_executor(executor.ConstantArrivalRate(rate_rps=n, max_vus=1))),
     "streams": (bounds.STREAMS, lambda n: with_group(http2=Http2Spec(streams=n))),
     "steps": (bounds.STEPS, with_steps),
-    "body": (
-        bounds.SIZE_BYTES,
-        lambda n: with_group(request=replace(UPLOAD, body=BodySpec(random=SizeLaw(bytes=n)))),
-    ),
+    "body": (bounds.SIZE_BYTES, lambda n: with_group(request=with_body(n))),
 }
 """What both bound: equal."""
 WIDER: dict[str, tuple[Bound, Make]] = {
     "iterations": (
         bounds.ITERATIONS,
-        lambda n: with_group(executor=executor.SharedIterations(vus=1, iterations=n)),
+        lambda n: with_executor(executor.SharedIterations(vus=1, iterations=n)),
     ),
     "iterations of each": (
         bounds.ITERATIONS,
-        lambda n: with_group(executor=executor.PerVuIterations(vus=1, iterations=n)),
+        lambda n: with_executor(executor.PerVuIterations(vus=1, iterations=n)),
     ),
     "generators": (
         bounds.GENERATORS,
-        lambda n: with_group(executor=executor.ConstantVus(vus=1, vu_step=n, vus_total=n)),
+        lambda n: with_executor(executor.ConstantVus(vus=1, vu_step=n, vus_total=n)),
     ),
     "redirects": (bounds.REDIRECTS, lambda n: with_group(follow_redirects=n)),
     "think time": (
         bounds.TIME_NS,
-        lambda n: with_group(executor=executor.ConstantVus(vus=1, think_time=executor.ThinkTime(constant_ns=n))),
+        lambda n: with_executor(executor.ConstantVus(vus=1, think_time=executor.ThinkTime(constant_ns=n))),
     ),
-}  # fmt: skip
+}
 """Where the engine takes more than any study may ask for."""
 
 

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 import trustme
+from tests.drive.share_text import MS, share
 from tests.servers import free_port, running, wait_until
 
 from svload import _native
 
 pytestmark = pytest.mark.real
 
-MS = 1_000_000
 Serve = Callable[[Sequence[str], int], None]
 
 
@@ -53,19 +53,14 @@ def load(
     endpoint = f"{scheme}://web"
     request = {"name": "get", "method": "GET", "endpoint": endpoint, "path": [{"text": "/file"}]}
     request |= {"timeout_ns": 20_000 * MS} | group.pop("request", {})
-    share = {
-        "format": 1, "id": "load.0", "seed": 7, "start_at_ns": 0, "interval_ns": 100 * MS,
-        "window_ns": [0, 20_000 * MS], "allowed": ["127.0.0.0/8"],
-        "endpoints": {endpoint: {"address": f"127.0.0.1:{port}", "tls": tls}},
-        "groups": [
-            {
-                "name": "load", "client": "engine", "connection": "keep-alive", "record": "rows",
-                "http2": {"streams": streams}, "executor": {"kind": "constant-vus", "vus": vus, "limit": requests},
-                "stop_offset_ns": 20_000 * MS, "graceful_stop_ns": 20_000 * MS,
-            } | ({} if "scenarios" in group else {"request": request}) | group
-        ],
-    }  # fmt: skip
-    tables = _native.run_share(json.dumps(share), {}, lambda text: None)
+    plain = {
+        "http2": {"streams": streams},
+        "executor": {"kind": "constant-vus", "vus": vus, "limit": requests},
+        "stop_offset_ns": 20_000 * MS,
+        "graceful_stop_ns": 20_000 * MS,
+    } | ({} if "scenarios" in group else {"request": request})
+    text = json.dumps(share(plain | group, port, endpoint, tls))
+    tables = _native.run_share(text, {}, lambda text: None)
     summary = json.loads(tables["summary"]["json"][1][0])["groups"][0]
     assert summary["due"] == summary["begun"] == summary["ok"] + summary["failed"], summary
     return dict(summary)
@@ -151,16 +146,11 @@ def test_nginx_without_http2_is_named_or_accepted(tmp_path: Path, serve: Serve, 
 def test_nghttpd_echoes_what_it_was_sent(tmp_path: Path, serve: Serve, certificate: str, tls: bool) -> None:
     port = free_port()
     secure = [str(tmp_path / "key.pem"), str(tmp_path / "cert.pem")] if tls else []
-    serve(
-        ["nghttpd", "--echo-upload", "-a", "127.0.0.1", *([] if tls else ["--no-tls"]), str(port), *secure],
-        port,
-    )
+    plain = [] if tls else ["--no-tls"]
+    serve(["nghttpd", "--echo-upload", "-a", "127.0.0.1", *plain, str(port), *secure], port)
     size = 3_000_000
-    sent = {
-        "method": "POST",
-        "body": {"random": {"bytes": size}},
-        "checks": [{"name": "size", "size_bytes": size}],
-    }
+    checks = [{"name": "size", "size_bytes": size}]
+    sent = {"method": "POST", "body": {"random": {"bytes": size}}, "checks": checks}
     found = load(port, 8, 4, 40, certificate if tls else None, request=sent)
     assert (found["ok"], found["body_bytes"], found["connections_opened"]) == (40, 40 * size, 2)
     assert found["bytes_sent"] > 40 * size
@@ -236,11 +226,8 @@ def test_haproxy_logged_what_was_counted(
 def test_steps_redirects_and_digests_are_the_same_over_both(
     tmp_path: Path, serve: Serve, certificate: str, server: str, http2: dict[str, int] | None
 ) -> None:
-    port = (
-        nginx(tmp_path, serve, "http2" if http2 else "")
-        if server == "nginx"
-        else haproxy(tmp_path, serve, "proto h2" if http2 else "")
-    )
+    start, spoken = (nginx, "http2") if server == "nginx" else (haproxy, "proto h2")
+    port = start(tmp_path, serve, spoken if http2 else "")
     digest = hashlib.sha256((tmp_path / "file").read_bytes()).hexdigest()
     fetch = {"name": "fetch", "method": "GET", "endpoint": "http://web", "timeout_ns": 20_000 * MS}
     moved = fetch | {
@@ -248,11 +235,8 @@ def test_steps_redirects_and_digests_are_the_same_over_both(
         "take": [{"name": "type", "header": "content-type"}],
         "checks": [{"name": "digest", "digest": "sha256", "equals": [{"text": digest}]}],
     }
-    again = fetch | {
-        "name": "again",
-        "path": [{"text": "/file"}],
-        "headers": [["X-Type", [{"taken": "type"}]]],
-    }
+    headers = [["X-Type", [{"taken": "type"}]]]
+    again = fetch | {"name": "again", "path": [{"text": "/file"}], "headers": headers}
     steps = [{"request": moved}, {"request": again}]
     found = load(port, 8, 1, 80, http2=http2, scenarios=[{"steps": steps}], follow_redirects=2)
     assert (found["ok"], found["redirect_hops"], found["hop_status"]) == (160, 80, {"302": 80})

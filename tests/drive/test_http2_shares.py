@@ -58,20 +58,9 @@ def test_what_shares_counted_is_added() -> None:
             self.share = type("Share", (), {"groups": (0,)})
             self.summary = {"groups": [{"name": "load", "http2": http2}]}
 
-    one = {
-        "connections": 2,
-        "requests": 9,
-        "stream_waits": 1,
-        "fallbacks": 0,
-        "resets": {"CANCEL": 1},
-        "goaways": {},
-    }
+    counts = {"connections": 2, "requests": 9, "stream_waits": 1, "fallbacks": 0}
+    one = counts | {"resets": {"CANCEL": 1}, "goaways": {}}
     two = one | {"resets": {"CANCEL": 2, "NO_ERROR": 1}, "goaways": {"NO_ERROR": 4}}
     (group,) = merge_summaries([Result(one), Result(two)], ["load"])
-    assert group.http2 == Http2Summary(
-        connections=4,
-        requests=18,
-        stream_waits=2,
-        resets={"CANCEL": 3, "NO_ERROR": 1},
-        goaways={"NO_ERROR": 4},
-    )
+    ends = {"resets": {"CANCEL": 3, "NO_ERROR": 1}, "goaways": {"NO_ERROR": 4}}
+    assert group.http2 == Http2Summary(connections=4, requests=18, stream_waits=2, **ends)

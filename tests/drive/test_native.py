@@ -11,6 +11,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.drive import share_text
+from tests.drive.share_text import MS
 from tests.results import unpacked
 from tests.servers import Answering, serving
 
@@ -20,7 +22,6 @@ from svload.model import columns
 from svload.model.request_errors import ERRORS
 
 pytestmark = pytest.mark.truth
-MS = 1_000_000
 PATHS = ["/a", "/bb", "/ccc", "/missing"]
 
 
@@ -39,19 +40,11 @@ def port() -> Iterator[int]:
 
 def share(port: int, **changes: Any) -> dict[str, Any]:
     """Three VUs that walk four objects for 300 ms."""
+    think = {"uniform_ns": [5 * MS, 10 * MS]}
     group = {
-        "name": "load",
-        "client": "engine",
-        "connection": "keep-alive",
-        "record": "rows",
         "stop_offset_ns": 300 * MS,
         "graceful_stop_ns": 5_000 * MS,
-        "executor": {
-            "kind": "constant-vus",
-            "vus": 3,
-            "spread_ns": 10 * MS,
-            "think_time": {"uniform_ns": [5 * MS, 10 * MS]},
-        },
+        "executor": {"kind": "constant-vus", "vus": 3, "spread_ns": 10 * MS, "think_time": think},
         "feeders": {"object": {"table": "objects", "take": "walk", "vus_total": 3}},
         "request": {
             "name": "fetch",
@@ -63,17 +56,8 @@ def share(port: int, **changes: Any) -> dict[str, Any]:
             "checks": [{"name": "size", "size_bytes": {"feeder": "object", "column": "size_bytes"}}],
         },
     }
-    return {
-        "format": 1,
-        "id": "load.0",
-        "seed": 7,
-        "start_at_ns": 0,
-        "interval_ns": 50 * MS,
-        "window_ns": [0, 300 * MS],
-        "endpoints": {"http://server": {"address": f"127.0.0.1:{port}", "tls": None}},
-        "allowed": ["127.0.0.0/8"],
-        "groups": [group | changes],
-    }
+    window = {"window_ns": [0, 300 * MS], "interval_ns": 50 * MS}
+    return share_text.share(group | changes, port, "http://server", **window)
 
 
 INPUTS = {"objects": {"path": ("utf8", PATHS), "size_bytes": ("u64", struct.pack("<4Q", *map(len, PATHS)))}}
@@ -97,12 +81,7 @@ def hold_identities(group: dict[str, Any]) -> None:
 
 def test_tables_have_the_contracts_columns(port: int) -> None:
     tables = _native.run_share(json.dumps(share(port)), INPUTS, lambda _: None)
-    wanted = {
-        "samples": columns.SAMPLES,
-        "intervals": columns.INTERVALS,
-        "histograms": columns.HISTOGRAMS,
-        "rows": columns.ROWS,
-    }
+    wanted = {name: getattr(columns, name.upper()) for name in ("samples", "intervals", "histograms", "rows")}
     assert set(tables) == {*wanted, "summary", "witness", "stops"}
     for name, kinds in wanted.items():
         assert {key: kind for key, (kind, _) in tables[name].items()} == dict(kinds)
@@ -193,10 +172,9 @@ def test_an_exception_out_of_the_sink_stops_the_load(port: int) -> None:
 def test_a_share_that_cannot_run_names_its_field(port: int) -> None:
     with pytest.raises(ValueError, match=r"^share\.groups\[0\]\.stop_offset_ns: must be later"):
         run(share(port, stop_offset_ns=0))
+    torn = {"objects": {"size_bytes": ("u64", b"123")}}
     with pytest.raises(ValueError, match=r"inputs\.objects\.size_bytes"):
-        _native.run_share(
-            json.dumps(share(port)), {"objects": {"size_bytes": ("u64", b"123")}}, lambda _: None
-        )
+        _native.run_share(json.dumps(share(port)), torn, lambda _: None)
     with pytest.raises(ValueError, match=r"^share"):
         run({})
 

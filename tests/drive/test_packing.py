@@ -32,16 +32,10 @@ INPUTS = {"objects": {"path": ("utf8", [f"/o/{row}" for row in range(30)])}}
 
 def config(generators: int = 1, request: Request = REQUEST, **probe: Any) -> CaseConfig:
     think = ThinkTime(constant_ns=SECOND // 10)
-    background = ConstantVus(vus=12, think_time=think)
+    many, three = ConstantVus(vus=12, think_time=think), ConstantVus(vus=3, think_time=think)
     groups = (
-        Group(name="background", executor=background, request=request, generators=generators),
-        Group(
-            name="probe",
-            client="curl",
-            executor=ConstantVus(vus=3, think_time=think),
-            request=request,
-            **probe,
-        ),
+        Group(name="background", executor=many, request=request, generators=generators),
+        Group(name="probe", client="curl", executor=three, request=request, **probe),
     )
     return case_of(*groups, feeders=(Feeder(name="object", table="objects"),))
 
@@ -58,9 +52,8 @@ def asked(shares: list[Share]) -> dict[str, list[bytes]]:
     for spec in alone:
         for name, table in _native.rehearse(text_of(spec), INPUTS, 1_000_000).items():
             columns = unpacked(table)
-            found.setdefault(name, []).extend(
-                zip(*(columns[key] for key in ("vu", "seq", "due_ns")), strict=True)
-            )
+            rows = zip(*(columns[key] for key in ("vu", "seq", "due_ns")), strict=True)
+            found.setdefault(name, []).extend(rows)
     return {name: sorted(requests) for name, requests in found.items()}
 
 

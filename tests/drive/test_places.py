@@ -19,43 +19,31 @@ from svload.model.plan import Room
 from svload.model.stages import Stage
 from svload.model.traffic import Group
 
-
-def group(executor: Executor, timeout_s: float = 30, generators: int = 1) -> Group:
-    request = evolve(REQUEST, timeout_ns=round(timeout_s * 1e9))
-    return Group(name="crowd", executor=executor, request=request, generators=generators)
+ROOM, WIDE = Room(descriptors=20_000, local_ports=28_000), Room(descriptors=10**7, local_ports=10**7)
+STAGES = (Stage(duration_ns=10**9, target=200), Stage(duration_ns=10**9, target=10))
 
 
 @pytest.mark.parametrize(
-    ("rate_rps", "timeout_s", "generators", "count", "because"),
+    ("executor", "timeout_s", "generators", "room", "expected"),
     [
-        (500, 30, 1, 15_000, "rate × timeout"),
-        (0.01, 1, 1, 1, "rate × timeout"),
-        (0.01, 1, 3, 3, "rate × timeout"),
-        (2_000, 30, 1, 20_000 - RESERVE, "the generators' descriptors"),
-        (2_000, 30, 4, 28_000 - RESERVE, "this machine's local ports"),
+        (ConstantArrivalRate(rate_rps=500), 30, 1, ROOM, (15_000, "rate × timeout")),
+        (ConstantArrivalRate(rate_rps=0.01), 1, 1, ROOM, (1, "rate × timeout")),
+        (ConstantArrivalRate(rate_rps=0.01), 1, 3, ROOM, (3, "rate × timeout")),
+        (ConstantArrivalRate(rate_rps=2_000), 30, 1, ROOM, (20_000 - RESERVE, "the generators' descriptors")),
+        (ConstantArrivalRate(rate_rps=2_000), 30, 4, ROOM, (28_000 - RESERVE, "this machine's local ports")),
+        (ConstantArrivalRate(rate_rps=1e6), 30, 1, WIDE, (VUS.most, "what the engine takes")),
+        (RampingArrivalRate(stages=STAGES), 2, 1, Room(), (400, "rate × timeout")),
+        (ConstantArrivalRate(rate_rps=500, max_vus=7), 30, 1, Room(), (7, "as the study says")),
+        (ConstantVus(vus=4), 30, 1, Room(), None),
     ],
 )
-def test_fewest_places(rate_rps: float, timeout_s: float, generators: int, count: int, because: str) -> None:
-    asked = group(ConstantArrivalRate(rate_rps=rate_rps), timeout_s, generators)
-    assert places_of(asked, Room(descriptors=20_000, local_ports=28_000)) == (count, because)
-
-
-def test_the_engine_takes_no_more_than_a_million() -> None:
-    asked = group(ConstantArrivalRate(rate_rps=1e6))
-    assert places_of(asked, Room(descriptors=10**7, local_ports=10**7)) == (VUS.most, "what the engine takes")
-
-
-def test_stages_need_places_for_their_highest_rate() -> None:
-    stages = (Stage(duration_ns=10**9, target=200), Stage(duration_ns=10**9, target=10))
-    assert places_of(group(RampingArrivalRate(stages=stages), timeout_s=2), Room()) == (400, "rate × timeout")
-
-
-def test_the_value_of_the_study_takes_precedence() -> None:
-    assert places_of(group(ConstantArrivalRate(rate_rps=500, max_vus=7)), Room()) == (7, "as the study says")
-
-
-def test_a_closed_loop_has_its_users() -> None:
-    assert places_of(group(ConstantVus(vus=4)), Room()) is None
+def test_fewest_places(
+    executor: Executor, timeout_s: float, generators: int, room: Room, expected: tuple[int, str] | None
+) -> None:
+    """Stages need those of their highest rate; a closed loop has its users."""
+    request = evolve(REQUEST, timeout_ns=round(timeout_s * 1e9))
+    asked = Group(name="crowd", executor=executor, request=request, generators=generators)
+    assert places_of(asked, room) == expected
 
 
 @given(rate_rps=st.floats(0.1, 5_000), generators=st.integers(1, 12))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from svload.drive.share.cut import redirect_tls
@@ -11,13 +13,15 @@ from svload.model.facts import Endpoint
 from svload.model.traffic import Group, Request
 
 
-def group(follow: int, host: str = "w") -> Group:
-    request = Request(name="get", scheme="http", host=host, path=(), follow_redirects=follow)
-    return Group(name="g", executor=ConstantVus(vus=1), request=request)
-
-
-def endpoint(**text: object) -> Endpoint:
-    return Endpoint(scheme="http", address="127.0.0.1", port=1, **text)
+def found(follow: int, **endpoints: dict[str, Any]) -> tuple[str, bool] | None:
+    """Authorities, and whether to verify, for a group that asks `w`; endpoints as `http_w`."""
+    request = Request(name="get", scheme="http", host="w", path=(), follow_redirects=follow)
+    known = {
+        name.replace("_", "://"): Endpoint(scheme="http", address="127.0.0.1", port=1, **more)
+        for name, more in endpoints.items()
+    }
+    tls = redirect_tls([Group(name="g", executor=ConstantVus(vus=1), request=request)], known)
+    return tls and (tls.ca_pem, tls.verify)
 
 
 @pytest.fixture(autouse=True)
@@ -25,19 +29,12 @@ def _system(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("svload.drive.share.cut.system_authorities", lambda: "SYSTEM")
 
 
-def test_who_follows_nothing_needs_nothing() -> None:
-    assert redirect_tls([group(0)], {"http://w": endpoint()}) is None
-
-
 def test_the_labs_authorities_and_the_systems_are_trusted() -> None:
-    known = {"http://w": endpoint(), "https://w": endpoint(ca_pem="LAB"), "https://v": endpoint(ca_pem="LAB")}
-    tls = redirect_tls([group(1)], known)
-    assert (tls.ca_pem, tls.verify) == ("LABSYSTEM", True)
-
-
-def test_who_takes_any_certificate_of_its_target_takes_any_behind_it() -> None:
-    tls = redirect_tls([group(1)], {"http://w": endpoint(verify=False), "https://v": endpoint()})
-    assert tls.verify is False
+    """Who takes any certificate of its target takes any behind it; who follows nothing needs nothing."""
+    assert found(0, http_w={}) is None
+    lab = {"ca_pem": "LAB"}
+    assert found(1, http_w={}, https_w=lab, https_v=lab) == ("LABSYSTEM", True)
+    assert found(1, http_w={"verify": False}, https_v={}) == (None, False)
 
 
 def test_a_system_without_authorities_trusts_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,4 +42,4 @@ def test_a_system_without_authorities_trusts_nobody(monkeypatch: pytest.MonkeyPa
         raise fail("lab-failed", reason="none", hint="")
 
     monkeypatch.setattr("svload.drive.share.cut.system_authorities", none)
-    assert redirect_tls([group(1)], {"http://w": endpoint()}) is None
+    assert found(1, http_w={}) is None

@@ -43,13 +43,8 @@ def config(
     executor: Executor, generators: int, think_ns: int = 3 * MS, last: Request = LOOK, **feeder: Any
 ) -> CaseConfig:
     visit = Scenario(name="visit", weight=2, steps=(step(LOGIN, think_ns), step(last)))
-    group = Group(
-        name="users",
-        executor=executor,
-        request=LOGIN,
-        scenarios=(visit, Scenario(name="login", steps=(step(LOGIN),))),
-        generators=generators,
-    )
+    scenarios = (visit, Scenario(name="login", steps=(step(LOGIN),)))
+    group = Group(name="users", executor=executor, request=LOGIN, scenarios=scenarios, generators=generators)
     return case_of(group, feeders=(Feeder(name="object", table="objects", **feeder),))
 
 

@@ -23,13 +23,8 @@ from svload.model.traffic import Group, Http2, Request, SetUp, Take, TakenPart, 
 ENDPOINTS = {"http://web": Endpoint(scheme="http", address="127.0.0.1", port=8080)}
 LOGIN = Request(name="login", method="POST", scheme="http", host="web", path=(Text(text="/login"),), take=(Take(name="token", header="X-T"),))  # fmt: skip
 OWN = Request(name="own", scheme="http", host="web", path=(TakenPart(taken="token"),), take=(Take(name="key", regex="k=(.*)"),))  # fmt: skip
-READ = Request(
-    name="read",
-    scheme="http",
-    host="web",
-    path=(Text(text="/"),),
-    headers=(("X-T", (TakenPart(taken="token"),)), ("X-K", (TakenPart(taken="key"),))),
-)
+HEADERS = (("X-T", (TakenPart(taken="token"),)), ("X-K", (TakenPart(taken="key"),)))
+READ = Request(name="read", scheme="http", host="web", path=(Text(text="/"),), headers=HEADERS)
 
 
 def config() -> CaseConfig:

@@ -45,14 +45,9 @@ ENDPOINTS = {"http://cache": Endpoint(scheme="http", address="127.0.0.1", port=8
 
 def config(executor: Executor, generators: int = 1, **group: Any) -> CaseConfig:
     first = Group(name="background", executor=executor, request=REQUEST, generators=generators, **group)
-    probe = Group(
-        name="probe",
-        client="curl",
-        connection="new",
-        executor=ConstantVus(vus=2, think_time=ThinkTime(constant_ns=100_000_000)),
-        request=REQUEST,
-        start_when="background",
-    )
+    pausing = ConstantVus(vus=2, think_time=ThinkTime(constant_ns=100_000_000))
+    how = {"client": "curl", "connection": "new", "start_when": "background"}
+    probe = Group(name="probe", executor=pausing, request=REQUEST, **how)
     return case_of(first, probe, feeders=(Feeder(name="object", table="objects"),))
 
 
@@ -69,13 +64,8 @@ def executor_of(spec: ShareSpec) -> Any:
 @given(vus=st.integers(1, 200), generators=st.integers(1, 12))
 def test_every_vu_is_in_exactly_one_share(vus: int, generators: int):
     case = config(ConstantVus(vus=vus), min(generators, vus))
-    numbers = [
-        executor.vu_from + k * executor.vu_step
-        for spec in shares_of(case)
-        if spec.groups[0].name == "background"
-        for executor in [executor_of(spec)]
-        for k in range(executor.vus)
-    ]
+    own = [executor_of(spec) for spec in shares_of(case) if spec.groups[0].name == "background"]
+    numbers = [one.vu_from + k * one.vu_step for one in own for k in range(one.vus)]
     assert sorted(numbers) == list(range(vus))
 
 
@@ -139,9 +129,8 @@ def test_a_warming_of_the_first_row_asks_for_it_once():
 
 
 def test_a_warming_has_time_for_all_its_rows():
-    assert warmed(55_000)[0].groups[0].stop_offset_ns > 55_000 / 60 * 1e9, (
-        "of a store that answers 60 a second"
-    )
+    """Of a store that answers 60 a second."""
+    assert warmed(55_000)[0].groups[0].stop_offset_ns > 55_000 / 60 * 1e9
     assert warmed(1)[0].groups[0].stop_offset_ns > 100e9
 
 
@@ -181,15 +170,13 @@ def test_every_executor_is_cut_and_stops_where_its_stages_end(executor: Executor
 
 def test_bodies_and_graceful_stops_are_reported():
     law = SizeLaw(lognormal=(1000, 9000))
+    column, piece = FeederPart(feeder="object", column="digest"), FeederPiece("object", "digest")
     for body, found in (
         (Body(random=law), BodySpec(random=Law(lognormal=(1000, 9000)))),
         (Body(random=SizeLaw(constant=5)), BodySpec(random=Law(bytes=5))),
         (Body(random=SizeLaw(uniform=(1, 2))), BodySpec(random=Law(uniform=(1, 2)))),
         (Body(file="/f"), BodySpec(file="/f")),
-        (
-            Body(text=(FeederPart(feeder="object", column="digest"),)),
-            BodySpec(text=(FeederPiece("object", "digest"),)),
-        ),
+        (Body(text=(column,)), BodySpec(text=(piece,))),
     ):
         request = Request(name="up", method="PUT", scheme="http", host="cache", path=(), body=body)
         case = config(ConstantVus(vus=1))
@@ -205,18 +192,15 @@ def test_work_that_is_done_ends_the_window():
     alone = evolve(case, groups=case.groups[:1])
     times = timeline(alone, 600_000_000_000)
     assert times.interval_ns == 100_000_000
-    counts = dict.fromkeys(
-        ("due", "begun", "ok", "written", "completed_in_window", "ok_in_window"), 10
-    ) | dict.fromkeys(("waiting", "dropped", "failed", "in_flight"), 0)
-    group = GroupSummary(
-        name="background", plan_done=True, last_done_ns=230_000_000, in_flight_mean=0.001, **counts
-    )
+    ten = dict.fromkeys(("due", "begun", "ok", "written", "completed_in_window", "ok_in_window"), 10)
+    none = dict.fromkeys(("waiting", "dropped", "failed", "in_flight"), 0)
+    times_ns = {"last_done_ns": 230_000_000, "in_flight_mean": 0.001}
+    group = GroupSummary(name="background", plan_done=True, **ten, **none, **times_ns)
     window_ns, (short,) = shortened(times, [group])
     assert window_ns == (0, 300_000_000)
     assert short.in_flight_mean * 0.3 == pytest.approx(0.001 * 600)
-    for other in (evolve(group, plan_done=False), None):
-        kept = shortened(times, [other or group, group]) if other else shortened(timeline(case, 5), [group])
-        assert kept[0] == (0, times.end_ns if other else 5)
+    assert shortened(times, [evolve(group, plan_done=False), group])[0] == (0, times.end_ns)
+    assert shortened(timeline(case, 5), [group])[0] == (0, 5)
 
 
 def test_a_secret_is_distinguished_from_other_texts() -> None:

@@ -28,20 +28,11 @@ def test_a_url_is_taken_apart(url: str, endpoint: str, path: str):
     assert (target.endpoint, target.path) == (endpoint, path)
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "ftp://x/",
-        "http://",
-        "http://u:p@localhost/",
-        "http://localhost:99999/",
-        "http://localhost:0/",
-        "http://local\x7fhost/",
-        "http://lo cal/",
-        "http://bücher.example/",
-        f"http://{'x' * 300}/",
-    ],
-)
+V4, V6 = "127.0.0.1", "::1"
+HOSTS = ["u:p@localhost", "localhost:99999", "localhost:0", "local\x7fhost", "lo cal", "bücher.example"]
+
+
+@pytest.mark.parametrize("url", ["ftp://x/", "http://", *(f"http://{host}/" for host in (*HOSTS, "x" * 300))])
 def test_a_bad_url_is_one_clear_mistake(url: str):
     with pytest.raises(SvloadError) as caught:
         parse_url(url)
@@ -66,12 +57,7 @@ def test_loopback_needs_no_permission_and_a_named_host_has_it():
 
 @pytest.mark.parametrize(
     ("listening", "address"),
-    [
-        ((), "127.0.0.1"),
-        (("127.0.0.1",), "127.0.0.1"),
-        (("::1",), "::1"),
-        (("::1", "127.0.0.1"), "127.0.0.1"),
-    ],
+    [((), V4), ((V4,), V4), ((V6,), V6), ((V6, V4), V4)],
 )
 def test_localhost_is_where_its_server_listens(listening: tuple[str, ...], address: str):
     """Many a server of today listens at ::1 alone."""
@@ -87,12 +73,7 @@ def test_localhost_is_where_its_server_listens(listening: tuple[str, ...], addre
 
 @pytest.mark.parametrize(
     ("name", "address"),
-    [
-        ("localhost.localdomain", "127.0.0.1"),
-        ("ip6-localhost", "::1"),
-        ("ip6-loopback", "::1"),
-        ("localhost", "127.0.0.1"),
-    ],
+    [("localhost.localdomain", V4), ("ip6-localhost", V6), ("ip6-loopback", V6), ("localhost", V4)],
 )
 def test_loopback_needs_no_name_server(name: str, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that lies would have its address authorised."""

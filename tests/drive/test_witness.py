@@ -54,20 +54,14 @@ def stops(*rows: tuple[int, int, int, int]) -> dict[str, tuple[str, bytes]]:
 
 def test_each_stop_is_a_reading_at_its_end() -> None:
     """Two gaps and a pass of one thread; of the other 7 passes were too many to be kept."""
-    rows = stops(
-        (0, 0, 40, 6_000_000),
-        (0, 0, 90, 8_000_000),
-        (0, 1, 70, 30_000_000),
-        (1, 1, 50, 5_500_000),
-        (1, 1, -1, 7),
-    )
+    gaps = (0, 0, 40, 6_000_000), (0, 0, 90, 8_000_000)
+    rows = stops(*gaps, (0, 1, 70, 30_000_000), (1, 1, 50, 5_500_000), (1, 1, -1, 7))
     table = as_arrays(with_witnesses(NONE, [("background.0", {"stops": rows}), ("probe.0", {})]))
 
     def told(metric: str) -> list[tuple[str, int, float]]:
         mine = table["metric"] == metric
-        return list(
-            zip(*(table[name][mine].tolist() for name in ("entity", "offset_ns", "value")), strict=True)
-        )
+        columns = (table[name][mine].tolist() for name in ("entity", "offset_ns", "value"))
+        return list(zip(*columns, strict=True))
 
     assert told("gap_seconds") == [("background.0/0", 40, 0.006), ("background.0/0", 90, 0.008)]
     assert told("pass_gap_seconds") == [("background.0/0", 70, 0.03), ("background.0/1", 50, 0.0055)]
