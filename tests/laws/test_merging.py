@@ -74,40 +74,26 @@ def test_tables_of_any_shares_are_those_of_one(requests: list[Request], to: list
     whole = merge_shares([(0, tables(requests))])
     parts = merge_shares([(0, tables(part)) for part in dealt(requests, to, shares)])
     for name in ("intervals", "histograms"):
-        assert {key: list(column) for key, column in parts[name].items()} == {
-            key: list(column) for key, column in whole[name].items()
-        }
+        found, wanted = ({key: list(column) for key, column in one[name].items()} for one in (parts, whole))
+        assert found == wanted
 
 
 def summary(requests: Sequence[Request]) -> dict[str, Any]:
     ok = sum(ok for _, _, ok in requests)
-    failures = [
-        {"at_ns": due + took, "error": "read_reset", "status": 0, "body": ""}
-        for due, took, ok in requests
-        if not ok
-    ]
-    return {
-        "groups": [
-            {
-                "name": "load",
-                "due": len(requests) + 2,
-                "begun": len(requests) + 1,
-                "waiting": 1,
-                "dropped": 0,
-                "ok": ok,
-                "failed": len(requests) - ok,
-                "in_flight": 1,
-                "written": len(requests),
-                "completed_in_window": len(requests),
-                "ok_in_window": ok,
-                "errors": {"read_reset": len(requests) - ok},
-                "residence_ns": sum(took for _, took, _ in requests),
-                "first_failure": min(failures, key=lambda failure: failure["at_ns"], default=None),
-                "last_failed_ns": max((failure["at_ns"] for failure in failures), default=-1),
-                "last_done_ns": max((due + took for due, took, _ in requests), default=-1),
-            }
-        ]
+    all_ = len(requests)
+    failed_ns = sorted(due + took for due, took, ok in requests if not ok)
+    failures = [{"at_ns": at_ns, "error": "read_reset", "status": 0, "body": ""} for at_ns in failed_ns]
+    counts = {"due": all_ + 2, "begun": all_ + 1, "waiting": 1, "dropped": 0, "ok": ok, "in_flight": 1}
+    counts |= {"failed": all_ - ok, "written": all_, "completed_in_window": all_, "ok_in_window": ok}
+    group = counts | {
+        "name": "load",
+        "errors": {"read_reset": all_ - ok},
+        "residence_ns": sum(took for _, took, _ in requests),
+        "first_failure": failures[0] if failures else None,
+        "last_failed_ns": max(failed_ns, default=-1),
+        "last_done_ns": max((due + took for due, took, _ in requests), default=-1),
     }
+    return {"groups": [group]}
 
 
 @fast

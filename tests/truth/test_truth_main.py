@@ -27,6 +27,13 @@ def signals() -> Iterator[None]:
         signal.signal(number, handler)
 
 
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    """A configuration."""
+    (tmp_path / "truth.json").write_text("{}")
+    return str(tmp_path / "truth.json")
+
+
 def native(monkeypatch: pytest.MonkeyPatch, serve: object) -> None:
     module = ModuleType("svload._native")
     module.truth_serve = serve
@@ -34,38 +41,30 @@ def native(monkeypatch: pytest.MonkeyPatch, serve: object) -> None:
 
 
 def test_what_is_wrong_is_one_line_and_exit_2(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, file: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def refuse(config: str, ready_fd: int, stop_fd: int) -> str:
         raise ValueError("workers: must be at least 1\nsecond line")
 
     native(monkeypatch, refuse)
-    file = tmp_path / "truth.json"
-    for content in (None, "{}"):
-        if content is not None:
-            file.write_text(content)
-        assert door.main(["--config", str(file)]) == 2
+    for config in (f"{file}.gone", file):
+        assert door.main(["--config", config]) == 2
         out, err = capsys.readouterr()
-        assert (out, err.count("\n"), str(file) in err) == ("", 1, True)
+        assert (out, err.count("\n"), config in err) == ("", 1, True)
     assert "workers: must be at least 1" in err
 
 
 def test_without_the_engine_it_says_how_to_get_it(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, file: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "svload._native", None)
-    file = tmp_path / "truth.json"
-    file.write_text("{}")
-    assert door.main(["--config", str(file)]) == 2
+    assert door.main(["--config", file]) == 2
     assert "make setup" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_makes_the_stop_descriptor_readable(
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    number: signal.Signals,
+    monkeypatch: pytest.MonkeyPatch, file: str, capsys: pytest.CaptureFixture[str], number: signal.Signals
 ) -> None:
     def serve(config: str, ready_fd: int, stop_fd: int) -> str:
         assert (config, ready_fd) == ("{}", 7)
@@ -76,7 +75,5 @@ def test_a_signal_makes_the_stop_descriptor_readable(
         return '{"answers":3}'
 
     native(monkeypatch, serve)
-    file = tmp_path / "truth.json"
-    file.write_text("{}")
-    assert door.main(["--config", str(file), "--ready-fd", "7", "--verbose"]) == 0
+    assert door.main(["--config", file, "--ready-fd", "7", "--verbose"]) == 0
     assert capsys.readouterr().err == '{"answers":3}\n'
