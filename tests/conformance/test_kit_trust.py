@@ -105,9 +105,7 @@ def test_each_kit_declares_what_is_harmless(kit: type[Kit]) -> None:
     assert "harmless" in vars(kit), "declare which options are harmless, if only an empty set"
     assert kit.harmless | kit.addresses <= set(own_options(kit))
     assert not kit.harmless & kit.addresses
-    assert "tuning" in kit.ignores or "harmless_tuning" in vars(kit), (
-        "declare which parameters of `tuning` are harmless"
-    )
+    assert "tuning" in kit.ignores or "harmless_tuning" in vars(kit), "declare which parameters are"
 
 
 def test_each_kit_says_what_traffic_may_ask_for_or_needs_trust(kit: type[Kit]) -> None:
@@ -118,9 +116,8 @@ def test_each_kit_says_what_traffic_may_ask_for_or_needs_trust(kit: type[Kit]) -
 
 def test_a_kit_that_says_nothing_needs_trust(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(KITS["beanstalkd"], "permits", None)
-    assert asks_trust([spec(KITS["beanstalkd"])]) == [
-        "lab.it.kit: beanstalkd, which requests could administer"
-    ]
+    asked = asks_trust([spec(KITS["beanstalkd"])])
+    assert asked == ["lab.it.kit: beanstalkd, which requests could administer"]
 
 
 def test_addresses_are_those_that_are_held_against_what_is_authorised(kit: type[Kit]) -> None:
@@ -152,9 +149,8 @@ CLEARED = re.compile(
 
 
 def test_no_harmless_parameter_has_a_name_of_what_acts(kit: type[Kit]) -> None:
-    assert [
-        name for name in sorted(kit.harmless_tuning) if SUSPECT.search(name) and not CLEARED.fullmatch(name)
-    ] == []
+    suspects = [name for name in sorted(kit.harmless_tuning) if SUSPECT.search(name)]
+    assert [name for name in suspects if not CLEARED.fullmatch(name)] == []
 
 
 def hostile_specs(kit: type[Kit]) -> Iterator[ServiceSpec]:
@@ -198,20 +194,14 @@ def started(kit: type[Kit], options: KitOptions, folder: Path) -> list[str]:
         file.write_text("")
     context = KitContext(
         service="it",
-        work=folder / "work",
-        logs=folder / "logs",
-        cache=folder / "cache",
+        **{name: folder / name for name in ("work", "logs", "cache")},
         study=folder,
         host=host,
         limits=Limits(),
         credentials=credentials if options.tls or kit.certified else None,
         take_port=lambda part, fixed: fixed or 8080,
     )
-    backend = ServiceFacts(
-        service="backend",
-        kit="truth",
-        version="",
-        endpoints=(Endpoint(scheme="http", address="127.0.0.1", port=1),),
-    )
+    endpoint = Endpoint(scheme="http", address="127.0.0.1", port=1)
+    backend = ServiceFacts(service="backend", kit="truth", version="", endpoints=(endpoint,))
     kit(options, context).up({"backend": backend, str(getattr(options, "of", "")): backend})
     return host.asked

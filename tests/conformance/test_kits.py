@@ -69,33 +69,27 @@ def test_its_options_have_a_schema_for_editors(kit: type[Kit]) -> None:
 
 
 def test_a_live_option_means_that_the_kit_can_adjust(kit: type[Kit]) -> None:
-    live = [
-        name
-        for name, field in kit.Options.model_fields.items()
-        if (field.json_schema_extra or {}).get("change") == "live"
-    ]
-    inherited = [name for name in live if name in KitOptions.model_fields]
-    if set(live) - set(inherited):
+    own = kit.Options.model_fields.keys() - KitOptions.model_fields.keys()
+    if any(kit.Options.model_fields[name].json_schema_extra["change"] == "live" for name in own):
         assert kit.adjust is not Kit.adjust
 
 
-def test_check_starts_nothing(kit: type[Kit], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("bare", [False, True], ids=["this machine", "no programs"])
+def test_check_starts_nothing_and_says_what_is_missing(
+    kit: type[Kit], bare: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def never(*_: object, **__: object) -> Any:
         raise AssertionError("check must not start a process or open a connection")
 
     monkeypatch.setattr(subprocess, "Popen", never)
     monkeypatch.setattr(socket.socket, "connect", never)
+    if bare:
+        monkeypatch.setattr("shutil.which", lambda *_, **__: None)
     problems = kit.check(options_of(kit), tmp_path / "cache")
     for problem in problems:
         assert problem.code == "tool-missing"
-        assert problem.details["hint"], "a remedy"
+        assert problem.details["hint"] and str(problem), "a remedy"
     assert problems == kit.check(options_of(kit), tmp_path / "cache")
-
-
-def test_kits_say_what_is_missing(kit: type[Kit], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shutil.which", lambda *_, **__: None)
-    for problem in kit.check(options_of(kit), tmp_path / "cache"):
-        assert str(problem)
 
 
 def test_it_says_what_it_takes_beside_load(kit: type[Kit]) -> None:
@@ -112,7 +106,6 @@ def test_needs_are_read_from_raw_options(kit: type[Kit]) -> None:
 
 
 def test_unknown_options_are_refused(kit: type[Kit]) -> None:
-    _, mistakes = check_specs(
-        [ServiceSpec(name="it", kit=kit.name, options={**MINIMAL.get(kit.name, {}), "no_such_option": 1})]
-    )
+    options = {**MINIMAL.get(kit.name, {}), "no_such_option": 1}
+    _, mistakes = check_specs([ServiceSpec(name="it", kit=kit.name, options=options)])
     assert [mistake.code for mistake in mistakes] == ["study-unknown-key"]

@@ -15,26 +15,15 @@ from svload.watch import Monitor, load_monitors, monitored_names, monitors_for
 from svload.watch import monitors as folder
 from svload.watch.sampler import METRICS as SAMPLER_METRICS
 
+SETTINGS = [{"name": "cpus", "asked": "1", "found": "1"}]
+NOWHERE = {"outside": "nowhere", "network": "/proc/nowhere/ns/net"}
+LINK = {"name": "everything", "settings": [], "delay_line": None} | NOWHERE
 FACTS: dict[str, Any] = {
     "service": "everything",
     "kit": "any",
     "processes": [{"name": "one", "pid": 0, "start_ticks": 1}],
-    "groups": [
-        {
-            "name": "everything",
-            "paths": {"cpu": "/proc/nowhere"},
-            "settings": [{"name": "cpus", "asked": "1", "found": "1"}],
-        }
-    ],
-    "links": [
-        {
-            "name": "everything",
-            "outside": "nowhere",
-            "network": "/proc/nowhere/ns/net",
-            "settings": [],
-            "delay_line": None,
-        }
-    ],
+    "groups": [{"name": "everything", "paths": {"cpu": "/proc/nowhere"}, "settings": SETTINGS}],
+    "links": [LINK],
     "endpoints": [{"scheme": "http", "address": "127.0.0.1", "port": 9}],
     "admin": {name: where for kind in load_monitors() for name, where in kind.example.items()},
 }
@@ -73,12 +62,8 @@ class TestEveryMonitor:
 
     def test_what_it_declares_is_of_its_own_metrics(self, kind: type[Monitor]) -> None:
         for limit in kind.limits:
-            named = [
-                limit.used,
-                *([limit.of] if isinstance(limit.of, str) else []),
-                *filter(None, [limit.waiting]),
-            ]
-            assert set(named) <= set(kind.metrics), limit.name
+            named = {name for name in (limit.used, limit.of, limit.waiting) if isinstance(name, str) and name}
+            assert named <= set(kind.metrics), limit.name
             assert not (isinstance(limit.of, str) and limit.of.endswith("_total")), "a limit is a gauge"
             assert limit.name and limit.name[-1] != "."
             assert 0 < limit.at <= 1
@@ -90,28 +75,16 @@ class TestEveryMonitor:
         assert len({refusal.counter for refusal in kind.refusals}) == len(kind.refusals)
 
     def test_what_it_declares_survives_the_artefact(self, kind: type[Monitor]) -> None:
-        lab = TrialLab(
-            services=(),
-            previous_case=None,
-            whole_plot=0,
-            reset={},
-            before={},
-            after={},
-            phases_s={},
-            declared=(kind.declared(),),
-        )
+        nothing: dict[str, Any] = {key: {} for key in ("reset", "before", "after", "phases_s")}
+        nothing |= {"services": (), "previous_case": None, "whole_plot": 0}
+        lab = TrialLab(**nothing, declared=(kind.declared(),))
         assert TrialLab.model_validate_json(lab.to_json()).declared == (kind.declared(),)
 
     def test_where_it_attaches_is_a_pure_question(self, kind: type[Monitor]) -> None:
         before = copy.deepcopy(FACTS)
-        answers = [
-            kind.reads(facts)
-            for facts in (FACTS, None, {}, {"admin": {}}, {"service": "x", "admin": {}, "processes": []})
-        ]
-        assert answers == [
-            kind.reads(facts)
-            for facts in (FACTS, None, {}, {"admin": {}}, {"service": "x", "admin": {}, "processes": []})
-        ]
+        asked = (FACTS, None, {}, {"admin": {}}, {"service": "x", "admin": {}, "processes": []})
+        answers = [kind.reads(facts) for facts in asked]
+        assert answers == [kind.reads(facts) for facts in asked]
         assert before == FACTS
         assert answers[0] != answers[1], "it attaches to a service that offers all, or to the host"
         assert not any(answers[2:])
@@ -127,12 +100,9 @@ class TestEveryMonitor:
 
 
 def test_the_host_and_a_service_get_theirs() -> None:
-    assert [kind.name for kind in monitors_for(None)] == ["host", "others", "qdisc"]
-    assert {kind.name for kind in monitors_for(FACTS)} == {kind.name for kind in KINDS} - {
-        "host",
-        "others",
-        "qdisc",
-    }
+    of_host = [kind.name for kind in monitors_for(None)]
+    assert of_host == ["host", "others", "qdisc"]
+    assert {kind.name for kind in monitors_for(FACTS)} == {kind.name for kind in KINDS} - {*of_host}
     assert monitors_for({"service": "x"}) == []
 
 

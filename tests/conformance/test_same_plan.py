@@ -149,9 +149,8 @@ def test_closed_loop_walks_the_same_sequence_however_far_it_gets(server: Server,
         assert common > 0
         assert far[user][:common] == sequence[:common]
         first = ROWS * user // users
-        assert [path for path, _ in far[user]] == [
-            PATHS[(first + step) % ROWS] for step in range(len(far[user]))
-        ]
+        walked = [PATHS[(first + step) % ROWS] for step in range(len(far[user]))]
+        assert [path for path, _ in far[user]] == walked
     pauses = [_pauses(asked.rows) for asked in (fast, slow)]
     for user in near:
         count = min(len(asked[user]) for asked in pauses)
