@@ -31,16 +31,8 @@ def one(pid: int, parent: int, session: int = 0, group: int = 0) -> ProcessStat:
 
 
 def test_a_family_is_descendants_and_the_session_it_leads() -> None:
-    machine = [
-        one(1, 0),
-        one(10, 1, 10),
-        one(11, 10, 10),
-        one(12, 11, 12),
-        one(13, 1, 10),
-        one(14, 13, 99),
-        one(20, 1, 20),
-        one(15, 1, 5, 10),
-    ]
+    rows = ((1, 0), (10, 1, 10), (11, 10, 10), (12, 11, 12), (13, 1, 10), (14, 13, 99), (20, 1, 20))
+    machine = [one(*row) for row in (*rows, (15, 1, 5, 10))]
     assert proc.families({10}, machine) == {10, 11, 12, 13, 14, 15}
     assert proc.families({20}, machine) == {20}
 
@@ -51,17 +43,8 @@ def test_cores() -> None:
         "5\nctxt 77\nprocs_running 3\nprocs_blocked 1\n"
     )
     cores = proc.parse_cpu(text)
-    assert cores["cpu0"] == {
-        name: pytest.approx(ticks / TICKS_PER_S)
-        for name, ticks in {
-            "busy": 166,
-            "user": 110,
-            "system": 50,
-            "softirq": 3,
-            "iowait": 5,
-            "steal": 3,
-        }.items()
-    }
+    ticks = {"busy": 166, "user": 110, "system": 50, "softirq": 3, "iowait": 5, "steal": 3}
+    assert cores["cpu0"] == {name: pytest.approx(one / TICKS_PER_S) for name, one in ticks.items()}
     assert set(cores["cpu1"].values()) == {0.0}
     assert proc.parse_pairs(text.encode(), (b"ctxt ",)) == {b"ctxt ": 77}
 
@@ -81,30 +64,13 @@ def test_pairs_titles_pressure_disks_and_interfaces() -> None:
     disks = proc.parse_disks(
         "254 0 vda 10 1 200 5 20 2 400 6 0 7000 9 0 0 0 0\n7 0 loop0 0 0 0 0 0 0 0 0 0 0 0\n"
     )
-    assert disks == {
-        "vda": {
-            "reads": 10,
-            "read_bytes": 102400,
-            "writes": 20,
-            "written_bytes": 204800,
-            "in_flight": 0,
-            "io_seconds": 7.0,
-            "queue_seconds": 0.009,
-        }
-    }
+    moved = {"reads": 10, "read_bytes": 102400, "writes": 20, "written_bytes": 204800}
+    assert disks == {"vda": moved | {"in_flight": 0, "io_seconds": 7.0, "queue_seconds": 0.009}}
     head = "Inter-| Receive\n face |bytes\n"
-    found = proc.parse_interfaces(
-        head + "  eth0: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\nifb0:" + " 0" * 16 + "\n"
-    )
-    assert list(found) == ["eth0"]
-    assert found["eth0"] == {
-        "received_bytes": 1,
-        "received_packets": 2,
-        "received_drops": 4,
-        "sent_bytes": 9,
-        "sent_packets": 10,
-        "sent_drops": 12,
-    }
+    table = f"{head}  eth0: {' '.join(map(str, range(1, 17)))}\nifb0:{' 0' * 16}\n"
+    received = {"received_bytes": 1, "received_packets": 2, "received_drops": 4}
+    sent = {"sent_bytes": 9, "sent_packets": 10, "sent_drops": 12}
+    assert proc.parse_interfaces(table) == {"eth0": received | sent}
 
 
 def test_this_machine_is_read_and_its_counters_only_grow() -> None:
