@@ -63,9 +63,8 @@ def one(draw: Random, folder: Path) -> Case:
         late = has_waited(time.monotonic() - begun, time.process_time() - cpu)
     group = json.loads(tables["summary"]["json"][1][0])["groups"][0]
     wrong = _broken(group) or late
-    return Case(
-        next(iter(group["errors"]), "ok"), wrong and f"{wrong}\n{json.dumps(share)[:1500]}\n{answers!r:.3000}"
-    )
+    shown = f"{wrong}\n{json.dumps(share)[:1500]}\n{answers!r:.3000}"
+    return Case(next(iter(group["errors"]), "ok"), wrong and shown)
 
 
 def _broken(group: dict[str, Any]) -> str:
@@ -130,10 +129,8 @@ def _answer(draw: Random, port: int) -> bytes:
         piece = draw.choice((*pieces(), *MORE))
         if draw.random() < 0.15:
             location = draw.choice(LOCATIONS).replace("{port}", str(port))
-            piece = (
-                f"HTTP/1.1 {draw.choice((301, 303, 307))} Go\r\nLocation: {location}\r\nContent-Length: "
-                f"0\r\n\r\n".encode()
-            )
+            status = draw.choice((301, 303, 307))
+            piece = f"HTTP/1.1 {status} Go\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n".encode()
         found += struck(piece, draw)
     return found
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import resource
+import select
 import signal
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -75,11 +76,6 @@ def _cpu_s() -> float:
     return sum(one.ru_utime + one.ru_stime for one in used)
 
 
-def command(words: Sequence[str], folder: Path, environment: dict[str, str] | None = None) -> Case:
-    """Run `svload WORDS` in a fork of this process and judge how it ended."""
-    return _command(words, folder, environment or {})
-
-
 def has_waited(waited_s: float, cpu_s: float) -> str:
     """What is wrong with a case's time; empty for nothing."""
     if not judges_waits:
@@ -89,7 +85,8 @@ def has_waited(waited_s: float, cpu_s: float) -> str:
     return f"waited for {waited_s:.1f} s" if waited_s > WAIT_S and cpu_s < waited_s / 20 else ""
 
 
-def _command(words: Sequence[str], folder: Path, environment: dict[str, str]) -> Case:
+def command(words: Sequence[str], folder: Path, environment: Mapping[str, str] = {}) -> Case:
+    """Run `svload WORDS` in a fork of this process and judge how it ended."""
     text = folder / "said"
     pid = os.fork()
     if pid == 0:
@@ -102,10 +99,8 @@ def _command(words: Sequence[str], folder: Path, environment: dict[str, str]) ->
     ended = f"exit {os.waitstatus_to_exitcode(status)}"
     shown = f"svload {' '.join(map(str, words))}"[:300]
     if os.WIFSIGNALED(status):
-        return Case(
-            "killed",
-            f"{shown}: ended by signal {os.WTERMSIG(status)} after {waited_s:.1f} s\n{expected[-2000:]}",
-        )
+        how = f"ended by signal {os.WTERMSIG(status)} after {waited_s:.1f} s"
+        return Case("killed", f"{shown}: {how}\n{expected[-2000:]}")
     if os.waitstatus_to_exitcode(status) not in CODES:
         return Case(ended, f"{shown}: {ended}\n{expected[-2000:]}")
     # SVLOAD_DEBUG shows where the system refused a file, too.
@@ -119,8 +114,6 @@ def _command(words: Sequence[str], folder: Path, environment: dict[str, str]) ->
 
 def _wait(pid: int, begun: float) -> tuple[int, resource.struct_rusage]:
     handle = os.pidfd_open(pid)
-    import select
-
     try:
         if not select.select([handle], [], [], HANG_S)[0]:
             os.kill(pid, signal.SIGKILL)
@@ -130,7 +123,7 @@ def _wait(pid: int, begun: float) -> tuple[int, resource.struct_rusage]:
     return status, used
 
 
-def _become(words: Sequence[str], folder: Path, text: Path, environment: dict[str, str]) -> None:
+def _become(words: Sequence[str], folder: Path, text: Path, environment: Mapping[str, str]) -> None:
     """Be the command; never returns."""
     from svload.cli import main
 

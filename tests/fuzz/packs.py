@@ -157,9 +157,7 @@ def _odd_json(data: bytes, draw: Random) -> bytes:
         if not places:
             break
         holder, key = draw.choice(places)
-        if (isinstance(holder, dict) and key not in holder) or (
-            isinstance(holder, list) and key >= len(holder)
-        ):
+        if key not in holder if isinstance(holder, dict) else key >= len(holder):
             continue
         if draw.random() < 0.25:
             del holder[key]

@@ -7,7 +7,6 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -50,23 +49,16 @@ WORDS = (
     b"+OK\r\n", b"-ERR no\r\n", b"$-1\r\n", b"$9999999999\r\nx", b"*3\r\n$1\r\na\r\n", b":9\r\n", b"$5\r\nab\r\n", b"END\r\n", b"ERROR\r\n", b"STAT pid 1\r\nSTAT curr_connections 2\r\nEND\r\n",
     b"STAT a\r\n", b"STAT " + b"x" * 9_000 + b" 1\r\n", b"OK 30\r\n---\ncurrent-jobs-ready: 1\n\r\n", b"OK -1\r\n", b"OK 99999999\r\n---\n", b"UNKNOWN_COMMAND\r\n",
 )  # fmt: skip
-_HTTP: dict[str, Callable[[str, int], Monitor]] = {
-    "prometheus": lambda at, port: PrometheusMonitor(
-        "s", {"admin": {"prometheus": {"url": f"http://{at}:{port}/m"}}}
-    ),
-    "nginx": lambda at, port: NginxMonitor(
-        "s", {"admin": {"nginx": {"status_url": f"http://{at}:{port}/s"}}}
-    ),
-    "truth": lambda at, port: TruthMonitor("s", {"admin": {"truth": {"url": f"http://{at}:{port}"}}}),
+_HTTP: dict[str, tuple[type[Monitor], str]] = {
+    "prometheus": (PrometheusMonitor, "url"),
+    "nginx": (NginxMonitor, "status_url"),
+    "truth": (TruthMonitor, "url"),
 }
-_LINES: dict[str, Callable[[str, int], Monitor]] = {
-    "redis": lambda at, port: RedisMonitor("s", {"admin": {"redis": {"address": at, "port": port}}}),
-    "memcached": lambda at, port: MemcachedMonitor(
-        "s", {"admin": {"memcached": {"address": at, "port": port}}}
-    ),
-    "beanstalkd": lambda at, port: BeanstalkdMonitor(
-        "s", {"admin": {"beanstalkd": {"address": at, "port": port}}}
-    ),
+"""With the word for its page."""
+_LINES: dict[str, type[Monitor]] = {
+    "redis": RedisMonitor,
+    "memcached": MemcachedMonitor,
+    "beanstalkd": BeanstalkdMonitor,
 }
 
 
@@ -85,9 +77,8 @@ def one(draw: Random, folder: Path) -> Case:
         except Exception as why:
             return Case("failed", f"{kind}: {type(why).__name__}: {why}\n{way} {answer!r:.2000}")
         waited, used = time.monotonic() - begun, time.process_time() - cpu
-    return Case(
-        f"{kind} {ended}", _wrong(waited, used) and f"{kind}: {_wrong(waited, used)}\n{way} {answer!r:.2000}"
-    )
+    wrong = _wrong(waited, used)
+    return Case(f"{kind} {ended}", wrong and f"{kind}: {wrong}\n{way} {answer!r:.2000}")
 
 
 def _wrong(waited_s: float, cpu_s: float) -> str:
@@ -106,7 +97,9 @@ def _read(kind: str, port: int) -> str:
     if kind == "call_json":
         web.call_json(url, timeout_s=READY_S)
         return "read"
-    monitor = (_HTTP | _LINES)[kind]("127.0.0.1", port)
+    made, *page = _HTTP.get(kind) or (_LINES[kind],)
+    where = {page[0]: f"http://127.0.0.1:{port}/m"} if page else {"address": "127.0.0.1", "port": port}
+    monitor = made("s", {"admin": {kind: where}})
     try:
         for _ in range(2):
             list(monitor.sample())

@@ -194,18 +194,15 @@ def _refer(tree: Any, holder: Any, key: Any, draw: Random) -> None:
     factors = tree.get("factors", {}) if isinstance(tree, dict) else None
     if not isinstance(factors, dict):
         return
-    levels = {
-        name: {
-            "k": copy.deepcopy(draw.choice((holder[key], holder[key], draw.choice(SCALARS), [1], {"a": 1})))
-        }
-        for name in ("one", "two")
-    }
+    levels = {}
+    for name in ("one", "two"):
+        values = (holder[key], holder[key], draw.choice(SCALARS), [1], {"a": 1})
+        levels[name] = {"k": copy.deepcopy(draw.choice(values))}
     if draw.random() < 0.2:
         levels["two"] = {"other": 1}
     factors["z"] = levels
-    holder[key] = draw.choice(
-        ("${z.k}", "${z.k}", "${z.k}", "${z}", "x${z.k}", "${z.k}${z.k}", "$${z.k}", "${z.k.a}")
-    )
+    ways = ("${z.k}", "${z.k}", "${z.k}", "${z}", "x${z.k}", "${z.k}${z.k}", "$${z.k}", "${z.k.a}")
+    holder[key] = draw.choice(ways)
     tree["factors"] = factors
 
 
