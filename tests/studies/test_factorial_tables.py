@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -11,8 +11,7 @@ import pytest
 from tests.results import case_result, findings_of, trial_result
 from tests.studies.scripts import script
 
-from svload.model.facts import Death
-from svload.model.results import Belief, CaseResult, Claim, Estimate, Findings, TrialResult
+from svload.model.results import Belief, CaseResult, Claim, Estimate, TrialResult
 
 STUDY = Path(__file__).parents[2] / "studies/002-factorial-redis"
 
@@ -22,31 +21,17 @@ def tables() -> ModuleType:
     return script(STUDY / "tables.py")
 
 
-def trial(
-    case: str, number: int, numbers: Mapping[str, float], deaths: Sequence[Death] = (), refused: str = ""
-) -> TrialResult:
+def trial(case: str, number: int, numbers: Mapping[str, float], refused: str = "") -> TrialResult:
     metrics = {
         key: Estimate(value=value, belief=Belief(grade="REFUSED") if key == refused else None)
         for key, value in numbers.items()
     }
-    return trial_result(case, number, metrics, deaths=tuple(death.sentence for death in deaths))
+    return trial_result(case, number, metrics)
 
 
-def case(
-    name: str, levels: Mapping[str, str], numbers: Mapping[str, float], excluded: str | None = None
-) -> CaseResult:
-    metrics = {
-        key: Estimate(value=value, low=0.9 * value, high=1.1 * value) for key, value in numbers.items()
-    }
-    return case_result(
-        name, levels=dict(levels), excluded=excluded, instrument=None, server=None, metrics=metrics
-    )
-
-
-def run(
-    study: str, cases: Sequence[CaseResult], trials: Sequence[TrialResult] = (), claims: Sequence[Claim] = ()
-) -> Findings:
-    return findings_of(study=study, cases=tuple(cases), trials=tuple(trials), claims=tuple(claims))
+def case(name: str, numbers: Mapping[str, float]) -> CaseResult:
+    metrics = {key: Estimate(value=one, low=0.9 * one, high=1.1 * one) for key, one in numbers.items()}
+    return case_result(name, instrument=None, server=None, metrics=metrics)
 
 
 def none(query: str) -> list[dict[str, Any]]:
@@ -73,13 +58,14 @@ def claim(pair: tuple[str, str], **more: Any) -> Claim:
 
 def test_the_confounded_copy_explains_why_nothing_is_claimed(tables: ModuleType) -> None:
     why = "its levels change web.cpus and feeders at once"
-    [made] = tables.tables(run("factorial-confounded", [], claims=[claim(("A", "B"), why_open=why)]), none)
+    claims = (claim(("A", "B"), why_open=why),)
+    [made] = tables.tables(findings_of(study="factorial-confounded", claims=claims), none)
     assert made.rows == (("limit", "0.9 (0.8 to 1.01)", "open", why),)
 
 
 def test_first_and_last_byte_of_cells_with_rows_and_without(tables: ModuleType) -> None:
     numbers = {"users.server_time.p50": 0.0012, "users.service.p50": 0.0013}
-    ours = {"F-1.0-100": case("F-1.0-100", {}, numbers)}
+    ours = {"F-1.0-100": case("F-1.0-100", numbers)}
     kept = [{"cell": "F-1.0-100", "n": 1200, "near": 0.995, "same": 0.5, "first_s": 0.0012, "last_s": 0.0013}]
     made = {row[0]: row[1:] for row in tables.first_bytes(ours, kept).rows}
     assert made["F-1.0-100"] == ("1.2 ms", "1.3 ms", "1,200", "99.5 %", "50 %", "about half")
@@ -87,7 +73,7 @@ def test_first_and_last_byte_of_cells_with_rows_and_without(tables: ModuleType) 
 
 
 def test_nothing_measured_is_reported_as_nothing(tables: ModuleType) -> None:
-    made = {table.title: table for table in tables.tables(run("factorial", []), none)}
+    made = {table.title: table for table in tables.tables(findings_of(study="factorial"), none)}
     assert len(made["Cell by cell"].rows) == 18
     assert {row[1] for row in made["Cell by cell"].rows} == {"–"}
     assert {row[3] for row in made["What the limit does to throughput"].rows} == {"not measured"}

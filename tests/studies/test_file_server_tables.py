@@ -44,9 +44,8 @@ def test_bracketed_only(
     tables: ModuleType, value: float, state: LimitState, theirs: str, expected: str
 ) -> None:
     assert tables.near(LoadLimit(name="N*", value=value, state=state), theirs) == expected
-    assert ("not bracketed" in tables.limit(LoadLimit(name="N*", value=value, state=state))) == (
-        state == "below"
-    )
+    shown = tables.limit(LoadLimit(name="N*", value=value, state=state))
+    assert ("not bracketed" in shown) == (state == "below")
 
 
 def test_the_paper_s_bottleneck_is_held_against_what_is_full_first(tables: ModuleType) -> None:
@@ -79,23 +78,15 @@ def test_a_sample_belongs_to_its_outermost_step(callgraph: ModuleType) -> None:
 
 
 def test_only_where_sending_takes_most_it_is_the_paper_s_function(callgraph: ModuleType) -> None:
-    assert callgraph.row("r", "1MB 32", stacks({SENDS: 6, ASKS: 3}))[-2:] == (
-        "sends the file (by itself: tcp_sendmsg in the kernel)",
-        "agrees",
-    )
+    *_, step, agrees = callgraph.row("r", "1MB 32", stacks({SENDS: 6, ASKS: 3}))
+    assert (step, agrees) == ("sends the file (by itself: tcp_sendmsg in the kernel)", "agrees")
     assert callgraph.row("r", "1KB 32", stacks({SENDS: 3, ASKS: 6}))[-1] == "differs"
-    assert callgraph.row("r", "1KB 1", stacks({}, "perf is missing."))[-2:] == (
-        "perf is missing.",
-        "not measured",
-    )
+    unmeasured = callgraph.row("r", "1KB 1", stacks({}, "perf is missing."))
+    assert unmeasured[-2:] == ("perf is missing.", "not measured")
 
 
 def test_the_functions_that_it_looks_for_are_in_the_source(callgraph: ModuleType) -> None:
     source = "".join(path.read_text() for path in (STUDY / "target").glob("*.[ch]pp"))
-    own = {name for names in callgraph.STEPS.values() for name in names} - {
-        "__send",
-        "pthread_create",
-        "accept4",
-    }
-    for name in own:
+    of_libraries = {"__send", "pthread_create", "accept4"}
+    for name in {name for names in callgraph.STEPS.values() for name in names} - of_libraries:
         assert name.rpartition("::")[2] + "(" in source, name

@@ -22,20 +22,11 @@ from svload.watch import monitored_names
 pytestmark = pytest.mark.slow
 
 STUDY = Path(__file__).parents[2] / "studies/001-svload"
-PLACES = {
-    "varnish": ("lab", "cache", "tuning"),
-    "memcached": ("lab", "backend"),
-    "swift": ("lab", "backend"),
-    "kernel": ("sysctl",),
-    "network": ("sysctl",),
-}
+PLACES = {"varnish": ("lab", "cache", "tuning"), "kernel": ("sysctl",), "network": ("sysctl",)}
+PLACES |= dict.fromkeys(("memcached", "swift"), ("lab", "backend"))
 """The paper's layer → where a set says it."""
-OPTIONS = {
-    "MAXCONN": "memcached_connections",
-    "CACHESIZE": "memcached_memory",
-    "ulimit -Sn": "nofile",
-    "ulimit -Hn": "nofile_hard",
-}
+OPTIONS = {"MAXCONN": "memcached_connections", "CACHESIZE": "memcached_memory"}
+OPTIONS |= {"ulimit -Sn": "nofile", "ulimit -Hn": "nofile_hard"}
 ALONE = {
     "varnish": lambda row: row["layer"] == "varnish",
     "swift": lambda row: row["layer"] in ("memcached", "swift", "kernel"),
@@ -49,9 +40,8 @@ ALONE = {
 
 
 def lock(profile: str | None) -> Lock:
-    return load_study(
-        STUDY, profile=profile, kits=kit_options(), check_lab=find_mistakes, monitored=monitored_names
-    )
+    known = {"kits": kit_options(), "check_lab": find_mistakes, "monitored": monitored_names}
+    return load_study(STUDY, profile=profile, **known)
 
 
 def leaves(value: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:

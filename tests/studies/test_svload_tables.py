@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,7 +13,7 @@ from tests.studies.scripts import script
 
 from svload import api
 from svload.model.evidence import CaseEvidence, CaseLimit, CaseRefusal
-from svload.model.results import Belief, CaseResult, Claim, Estimate, Findings, TrialResult
+from svload.model.results import Belief, CaseResult, Estimate, Findings, TrialResult
 
 pytestmark = pytest.mark.slow
 
@@ -51,27 +50,18 @@ class Maker:
         } | {key.replace("__", "."): value for key, value in more.items()}
         for block, step in enumerate(STEPS, 1):
             factor = 1 + (step - 1) * spread
-            metrics = {
-                key: known(
-                    min(value * factor, 1.0)
-                    if "success" in key and value < 1
-                    else value
-                    if "success" in key
-                    else value * factor
-                )
-                for key, value in numbers.items()
-            }
+            metrics = {key: known(value * factor) for key, value in numbers.items()}
+            for key in ("background.success_rate", "probe.success_rate"):
+                metrics[key] = known(min(success * factor, 1.0) if success < 1 else success)
             self.trials.append(trial_result(case, block, metrics))
         known_numbers = {key: known(value) for key, value in numbers.items()}
         levels = {"tuning": tuning} if tuning else {}
         self.cases.append(case_result(case, levels=levels, metrics=known_numbers))
         return self
 
-    def findings(self, claims: Sequence[Claim] = ()) -> Findings:
+    def findings(self) -> Findings:
         cases, trials = tuple(self.cases), tuple(self.trials)
-        return findings_of(
-            study="svload", profile="campaign", cases=cases, trials=trials, claims=tuple(claims)
-        )
+        return findings_of(study="svload", profile="campaign", cases=cases, trials=trials)
 
 
 def row(table: Any, *names: str) -> dict[str, str]:
@@ -87,9 +77,7 @@ def test_time_is_not_ranked_where_success_differs(beside: ModuleType) -> None:
     table = beside.times(beside.sides([made.findings()]))
     planted = row(table, "TC13")
     assert planted["direction"].startswith("not ranked: success 57.0% and 100.0%")
-    assert planted["paper's improvement"] == planted["improvement"] == "-85%", (
-        "its formula says −85 % of 6.8 times"
-    )
+    assert planted["paper's improvement"] == planted["improvement"] == "-85%", "of 6.8 times"
     assert planted["paper after / before"] == "6.78"
     assert row(table, "TC7")["direction"] == "agrees"
     assert row(table, "TC7")["after / before"].startswith("0.39 (")
@@ -105,45 +93,31 @@ def test_a_difference_that_blocks_cannot_distinguish_has_no_direction(beside: Mo
     assert row(beside.times(beside.sides([apart.findings()])), "TC7")["direction"] == "ours not told apart"
 
 
+def refused(trial: TrialResult) -> TrialResult:
+    """The trial with each of its numbers refused."""
+    no = Belief(grade="REFUSED")
+    return evolve(trial, metrics={key: evolve(one, belief=no) for key, one in trial.metrics.items()})
+
+
 def test_a_refused_number_takes_its_pair_with_it(beside: ModuleType) -> None:
     made = Maker().add("TC7", "default", 1.0).add("TC7", "final", 0.5).findings()
-    refused = [
-        evolve(trial, metrics={key: evolve(one, belief=Belief(grade="REFUSED")) for key, one in trial.metrics.items()})
-        for trial in made.trials[:4]
-    ]  # fmt: skip
-    made = Findings.model_validate(
-        {**made.model_dump(), "trials": [one.model_dump() for one in (*refused, *made.trials[4:])]}
-    )
+    made = evolve(made, trials=(*map(refused, made.trials[:4]), *made.trials[4:]))
     assert row(beside.times(beside.sides([made])), "TC7")["direction"] == "not measured", "two pairs are left"
 
 
 def test_tables_ix_and_x_say_which_means_they_use_and_where_the_effect_turns(beside: ModuleType) -> None:
     made = Maker()
-    for name, before, after in (
-        ("TC7", 1.2, 0.4),
-        ("TC11", 0.8, 0.8),
-        ("TC0", 0.1, 0.02),
-        ("TC12", 0.3, 0.24),
-    ):
+    times_s = {"TC7": (1.2, 0.4), "TC11": (0.8, 0.8), "TC0": (0.1, 0.02), "TC12": (0.3, 0.24)}
+    for name, (before, after) in times_s.items():
         made.add(name, "default", before).add(name, "final", after)
     found = {table.title: table for table in beside.tables(beside.sides([made.findings()]))}
     nine, ten = found["Table IX: cache over backend"], found["Table X: HTTP over HTTPS"]
     assert "before the tuning" in nine.note
     assert "after the tuning" in ten.note
-    pair = row(nine, "TC7", "TC11")
-    assert (pair["improvement"], pair["paper's"], pair["direction"], pair["reverses"]) == (
-        "+33%",
-        "34 %",
-        "agrees",
-        "yes",
-    )
-    pair = row(ten, "TC12", "TC0")
-    assert (pair["improvement"], pair["paper's"], pair["direction"], pair["reverses"]) == (
-        "+92%",
-        "91 %",
-        "agrees",
-        "no",
-    )
+    shown = ("improvement", "paper's", "direction", "reverses")
+    pairs = row(nine, "TC7", "TC11"), row(ten, "TC12", "TC0")
+    assert [pairs[0][name] for name in shown] == ["+33%", "34 %", "agrees", "yes"]
+    assert [pairs[1][name] for name in shown] == ["+92%", "91 %", "agrees", "no"]
 
 
 def test_a_miss_is_called_a_failed_request(beside: ModuleType) -> None:
@@ -210,9 +184,8 @@ def test_what_gives_way_first_is_reported_for_both_sides_and_apart_from_cpu(besi
     """A core that is full first hides no queue."""
     made = Maker().add("TC1", "default", 0.3).add("TC1", "final", 0.3)
     before = CaseEvidence(limits=(WORKER, CORE), refusals=(OVERFLOWS,))
-    found = row(
-        beside.gives_way(beside.sides([with_evidence(made, before, CaseEvidence(limits=(CORE,)))])), "TC1"
-    )
+    findings = with_evidence(made, before, CaseEvidence(limits=(CORE,)))
+    found = row(beside.gives_way(beside.sides([findings])), "TC1")
     assert found["before: queue, limit or counter"] == (
         "backend: connections refused for a full accept queue; then the connections of a worker of backend were full"
     )
@@ -224,16 +197,8 @@ def test_what_fails_first_stands_beside_what_was_measured_by_hand(beside: Module
     made = Maker()
     for name, before, after in (("TC7", 0.2, 0.7), ("TC9", 0.6, 0.4), ("TC11", 0.995, 1.0)):
         for tuning, success in (("lab-default", before), ("lab-final", after)):
-            made.add(
-                name,
-                tuning,
-                3.0,
-                success,
-                spread=0,
-                background__ok_throughput=190.0,
-                background__requests=4000.0,
-                background__failed=4000 * (1 - success),
-            )
+            load = {"background__requests": 4000.0, "background__failed": 4000 * (1 - success)}
+            made.add(name, tuning, 3.0, success, spread=0, background__ok_throughput=190.0, **load)
     evidence = CaseEvidence(limits=(CORE, WORKER))
     both = beside.sides([with_evidence(made, *[evidence] * 6)])
     table = next(one for one in beside.tables(both) if one.title.startswith("What fails first"))
@@ -252,17 +217,11 @@ def test_what_fails_first_stands_beside_what_was_measured_by_hand(beside: Module
 
 def test_beside_a8_stands_the_success_of_the_whole_load(beside: ModuleType) -> None:
     """Of the window's few requests all may have been answered, and their number be refused."""
-    found = (
-        Maker()
-        .add("TC7", "lab-default", 1.0, 1.0, spread=0, background__requests=400.0, background__failed=300.0)
-        .add("TC7", "lab-final", 1.0, 1.0, spread=0, background__requests=400.0, background__failed=100.0)
-        .findings()
-    )
-    refused = [
-        evolve(one, metrics={key: evolve(value, belief=Belief(grade="REFUSED")) for key, value in one.metrics.items()})
-        for one in found.trials
-    ]  # fmt: skip
-    table = beside.by_hand(beside.sides([evolve(found, trials=tuple(refused))]))
+    made = Maker()
+    for tuning, failed in (("lab-default", 300.0), ("lab-final", 100.0)):
+        made.add("TC7", tuning, 1.0, spread=0, background__requests=400.0, background__failed=failed)
+    found = made.findings()
+    table = beside.by_hand(beside.sides([evolve(found, trials=tuple(map(refused, found.trials)))]))
     assert row(table, "TC7", "final")["ours: success"] == "75.0%"
     assert row(table, "TC7", "final")["direction"] == "agrees"
 
@@ -287,15 +246,8 @@ def test_a_committed_campaign_contains_all_of_it(
 ) -> None:
     assert beside.main([str(pack)]) == 0
     found = capsys.readouterr().out
-    for title in (
-        "Table VII",
-        "Table VIII",
-        "Table IX",
-        "Table X",
-        "Fig. 5",
-        "Goodput",
-        "by server and by load",
-    ):
+    titles = ("Table VII", "Table VIII", "Table IX", "Table X", "Fig. 5", "Goodput", "by server and by load")
+    for title in titles:
         assert title in found
     for check in mistakes:
         assert f"| {check} |" in found

@@ -79,10 +79,8 @@ def test_the_paper_beside_a_run_is_the_papers_table() -> None:
     for row in csv.DictReader((STUDY / "reference/summary.csv").open()):
         result = found[int(row["users"]), "paper"]
         for name in STATISTICS:
-            assert result[f"{name}_x"] == pytest.approx(float(row[f"{name}_s"]) / 0.37, abs=0.005), (
-                row["users"],
-                name,
-            )
+            of_mean = pytest.approx(float(row[f"{name}_s"]) / 0.37, abs=0.005)
+            assert result[f"{name}_x"] == of_mean, (row["users"], name)
     rates = [found[users, "paper"]["per_s"] for users in (10, 50, 100, 150)]
     assert rates == pytest.approx([25.1, 24.8, 25.3, 25.7], abs=0.05)
 
@@ -126,9 +124,7 @@ def test_outliers_have_the_whole_services_cpu_once() -> None:
         for second in range(30)
         for entity, cores in (("proxy", 0.5), ("object", 1.0), ("", 1.5))
     ]
-    readings += [
-        ("t", second * S_NS, "", "host", "cpu0", "cpu_seconds_total", second) for second in range(30)
-    ]
+    readings += [("t", at * S_NS, "", "host", "cpu0", "cpu_seconds_total", at) for at in range(30)]
     found = made_up(
         OF_DOWNLOADS,
         "outliers",
@@ -241,14 +237,11 @@ def test_stale_lost_and_missed_are_distinguished() -> None:
         one("readers", 0, 0, 3.0), one("readers", 0, 0, 3.1, **check, body_bytes=10_000),
         one("readers", 1, 0, 3.2, **check, body_bytes=7), one("readers", 2, 0, 3.3, error=3, error_name="status", status=404),
     ]  # fmt: skip
-    found = made_up(
-        {
-            "samples": "trial text, group_name text, seq int, step int, begun_ns bigint, done_ns bigint,"
-            " error int, error_name text, status int, body_bytes bigint"
-        },
-        "consistency",
-        samples=samples,
+    columns = (
+        "trial text, group_name text, seq int, step int, begun_ns bigint, done_ns bigint,"
+        " error int, error_name text, status int, body_bytes bigint"
     )
+    found = made_up({"samples": columns}, "consistency", samples=samples)
     result = {(row["what"], row["outcome"]): row for row in found}
     assert {key: row["share"] for key, row in result.items()} == {
         ("look at once", "listed"): 0.5, ("look at once", "missed"): 0.5, ("look after 12 s", "missed"): 1.0, ("look after 4 s", "failed"): 1.0,
