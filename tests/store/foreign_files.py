@@ -5,13 +5,16 @@ from __future__ import annotations
 import csv
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from svload.store import RunDir
 from svload.store.foreign.jtl import HEADER
+from svload.store.foreign.run import Source, form_of, read_foreign, write_run
+from svload.store.foreign.tabulate import Made
 
 EPOCH_MS = 1_700_000_000_000
 
@@ -44,19 +47,9 @@ def closed_loop(
     for user in range(users):
         at = user * ramp
         while at < lasts:
-            takes = draw.randint(*spent)
-            ok = draw.random() >= failing
-            made.append(
-                Asked(
-                    user,
-                    at,
-                    takes,
-                    draw.choice(["home", "buy, now"]),
-                    200 if ok else 500,
-                    ok,
-                    3 if at == user * ramp else 0,
-                )
-            )
+            takes, ok = draw.randint(*spent), draw.random() >= failing
+            label, connect = draw.choice(["home", "buy, now"]), 3 if at == user * ramp else 0
+            made.append(Asked(user, at, takes, label, 200 if ok else 500, ok, connect))
             at += takes + think
     return sorted(made, key=lambda one: one.begun + one.spent)
 
@@ -126,11 +119,8 @@ def write_jtl_xml(path: Path, asked: Sequence[Asked]) -> Path:
 
 
 def _moment(ms: float) -> str:
-    return (
-        datetime.fromtimestamp((EPOCH_MS + ms) / 1000, UTC)
-        .isoformat(timespec="milliseconds")
-        .replace("+00:00", "Z")
-    )
+    at = datetime.fromtimestamp((EPOCH_MS + ms) / 1000, UTC)
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def k6_points(asked: Sequence[Asked]) -> list[tuple[str, float, float, dict[str, str]]]:
@@ -143,13 +133,8 @@ def k6_points(asked: Sequence[Asked]) -> list[tuple[str, float, float, dict[str,
         while second * 1000 <= end:
             points.append(("vus", second * 1000, users, {}))
             second += 1
-        tags = {
-            "name": one.label,
-            "scenario": "default",
-            "status": str(one.status),
-            "expected_response": str(one.ok).lower(),
-            "method": "GET",
-        }
+        tags = {"name": one.label, "scenario": "default", "status": str(one.status), "method": "GET"}
+        tags["expected_response"] = str(one.ok).lower()
         if not one.ok:
             tags["error_code"] = f"1{one.status}"
         blocked = float(one.connect + 1)
@@ -226,3 +211,26 @@ def write_history(path: Path, asked: Sequence[Asked], full: bool = False) -> Pat
                 }  # fmt: skip
                 rows.writerow(totals)
     return path
+
+
+WRITERS: dict[str, Callable[[Path, list[Asked]], Path]] = {
+    "a.jtl": write_jtl,
+    "a.xml": write_jtl_xml,
+    "a.json": write_k6_json,
+    "a.csv": write_k6_csv,
+}
+"""By a name for the file, those that write each request."""
+FORMS = {"a.jtl": "jtl", "a.xml": "jtl", "a.json": "k6", "a.csv": "k6"}
+
+
+def read(path: Path, whole: bool = False) -> Made:
+    """What svload makes of a file, whose form it recognises."""
+    form = form_of(path)
+    assert form is not None
+    return read_foreign(path, form, whole=whole)
+
+
+def imported(folder: Path, *paths: Path, form: str = "jtl") -> RunDir:
+    """The run of these files, each a case called as the file."""
+    sources = [Source(path.stem, path) for path in paths]
+    return write_run(folder, "imported", "file", sources, form, lambda event: None)

@@ -64,14 +64,13 @@ def _bounds(one: Estimate) -> tuple[float | None, float | None, str]:
 def test_judged_metrics_and_checks_are_those_of_the_findings(run: SyntheticRun) -> None:
     findings = api.read_findings(run)
     columns = "trial, metric, value, grade, below, above, doubts, why, need"
-    assert sorted(query(run, f"select {columns} from metrics")[1], key=repr) == sorted(
-        (
-            (trial.trial, name, one.value, one.grade, *_bounds(one), one.why, one.need)
-            for trial in findings.trials
-            for name, one in trial.metrics.items()
-        ),
-        key=repr,
-    )
+    wanted = [
+        (trial.trial, name, one.value, one.grade, *_bounds(one), one.why, one.need)
+        for trial in findings.trials
+        for name, one in trial.metrics.items()
+    ]
+    found = query(run, f"select {columns} from metrics")[1]
+    assert sorted(found, key=repr) == sorted(wanted, key=repr)
     checks = query(run, "select trial, check_name, grade, measured, who from checks")[1]
     assert checks == [
         (trial.trial, check.check, check.grade, check.measured, check.who)

@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 from tests.store import foreign_files as files
 
 from svload.store.foreign.lines import CUT
-from svload.store.foreign.run import form_of, read_foreign
-from svload.store.foreign.tabulate import Made
 
 LOAD = files.closed_loop(users=4, lasts=12_000, ramp=0)
-WRITERS: dict[str, Callable[[Path, list[files.Asked]], Path]] = {
-    "a.jtl": files.write_jtl,
-    "a.csv": files.write_k6_csv,
-    "a.json": files.write_k6_json,
-}
-
-
-def read(path: Path) -> Made:
-    form = form_of(path)
-    assert form is not None
-    return read_foreign(path, form, whole=True)
+LINES = {name: write for name, write in files.WRITERS.items() if name != "a.xml"}
+read = partial(files.read, whole=True)
 
 
 @pytest.mark.parametrize("begun", [3, 14, 31])
-@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize("name", LINES)
 def test_a_record_that_was_begun_is_left_out(name: str, begun: int, tmp_path: Path) -> None:
-    text = WRITERS[name](tmp_path / name, LOAD).read_text(encoding="utf-8")
+    text = LINES[name](tmp_path / name, LOAD).read_text(encoding="utf-8")
     whole = read(tmp_path / name)
     (tmp_path / name).write_text(text + text.splitlines()[-1][:begun], encoding="utf-8")
     found = read(tmp_path / name)
@@ -41,17 +30,17 @@ def test_a_record_that_was_begun_is_left_out(name: str, begun: int, tmp_path: Pa
 @pytest.mark.parametrize("name", ["a.csv", "a.json"])
 def test_a_k6_request_without_its_last_points_is_left_out(name: str, points: int, tmp_path: Path) -> None:
     """Times of the other requests still contain what connecting took."""
-    whole = read(WRITERS[name](tmp_path / name, LOAD[:-1]))
-    lines = WRITERS[name](tmp_path / name, LOAD).read_text(encoding="utf-8").splitlines(keepends=True)
+    whole = read(LINES[name](tmp_path / name, LOAD[:-1]))
+    lines = LINES[name](tmp_path / name, LOAD).read_text(encoding="utf-8").splitlines(keepends=True)
     (tmp_path / name).write_text("".join(lines[: points - 9]), encoding="utf-8")
     found = read(tmp_path / name)
     assert found.requests == len(LOAD) - 1 and found.notes == (CUT, *whole.notes)
     assert found.groups[0].request_ns == whole.groups[0].request_ns
 
 
-@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize("name", LINES)
 def test_without_its_last_line_end_a_file_is_whole(name: str, tmp_path: Path) -> None:
-    text = WRITERS[name](tmp_path / name, LOAD).read_text(encoding="utf-8")
+    text = LINES[name](tmp_path / name, LOAD).read_text(encoding="utf-8")
     (tmp_path / name).write_text(text.rstrip("\n"), encoding="utf-8")
     found = read(tmp_path / name)
     assert found.requests == len(LOAD) and CUT not in found.notes

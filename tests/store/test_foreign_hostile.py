@@ -99,18 +99,19 @@ def test_xml_in_another_readable_encoding_keeps_its_letters(code: str, tmp_path:
     assert list(read_foreign(path, "jtl").labels.values()) == ["é"]
 
 
-@pytest.mark.parametrize("kind", ["jtl", "xml", "k6.json", "k6.csv", "locust"])
+@pytest.mark.parametrize("name", [*files.WRITERS, "locust"])
 @pytest.mark.parametrize("place", ["block", "lengths", "end"])
-def test_a_damaged_gzip_file_is_refused(kind: str, place: str, tmp_path: Path) -> None:
+def test_a_damaged_gzip_file_is_refused(name: str, place: str, tmp_path: Path) -> None:
     """A block of no type at its begin, lengths that make no code, and a file that ends within its first bytes."""
     path = tmp_path / "file"
-    data = bytearray(gzip.compress(WRITERS[kind](path, files.closed_loop(lasts=2_000)).read_bytes(), mtime=0))
+    write = files.WRITERS.get(name, files.write_history)
+    data = bytearray(gzip.compress(write(path, files.closed_loop(lasts=2_000)).read_bytes(), mtime=0))
     data[10 : {"end": None}.get(place, 11)] = {"block": b"\x07", "lengths": b"\x05", "end": b"\x05"}[place]
     path.write_bytes(bytes(data))
     with pytest.raises(SvloadError, match="not a complete gzip file"):
         form_of(path)
     with pytest.raises(SvloadError, match="gzip"):
-        read_foreign(path, {"xml": "jtl"}.get(kind, kind.partition(".")[0]))
+        read_foreign(path, files.FORMS.get(name, name))
 
 
 def test_nothing_is_left_of_an_import_that_fails(tmp_path: Path) -> None:
@@ -165,17 +166,11 @@ def test_what_is_known_beside_a_table_is_checked(about: str, text: str, tmp_path
     assert text in str(caught.value)
 
 
-@pytest.mark.parametrize("kind", ["jtl", "xml", "k6.json", "k6.csv"])
-def test_long_names_are_bounded_together(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", files.WRITERS)
+def test_long_names_are_bounded_together(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By their signs, and not by their number alone."""
     monkeypatch.setattr("svload.store.foreign.requests.NAMES_BYTES", 5_000)
     load = [files.Asked(0, 100 * at, 50, f"{at:04}" + "x" * 996) for at in range(30)]
-    path = WRITERS[kind](tmp_path / "file", load)
-    made = read_foreign(path, {"xml": "jtl"}.get(kind, kind.partition(".")[0]))
+    made = files.read(files.WRITERS[name](tmp_path / name, load))
     assert made.requests == 30 and len(made.labels) == 6
     assert sorted(map(len, made.labels.values())) == [len("others"), *[1_000] * 5]
-
-
-WRITERS = {
-    "jtl": files.write_jtl, "xml": files.write_jtl_xml, "k6.json": files.write_k6_json, "k6.csv": files.write_k6_csv, "locust": files.write_history,
-}  # fmt: skip

@@ -63,9 +63,8 @@ def test_latest_moves_and_is_found(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["latest", "nothing", "../nothing"])
 def test_no_run_is_reported(tmp_path: Path, text: str) -> None:
-    with pytest.raises(SvloadError) as why:
+    with pytest.raises(SvloadError, match=r"\[run-not-found\]"):
         find_run(text, tmp_path)
-    assert why.value.problems[0].code == "run-not-found"
 
 
 def test_attempts_are_numbered_and_keep_their_trial(tmp_path: Path) -> None:
@@ -80,18 +79,9 @@ def test_attempts_are_numbered_and_keep_their_trial(tmp_path: Path) -> None:
 
 def finished(parent: Path, study: str, profile: str | None, sealed: bool = True) -> RunDir:
     run = RunDir.create(parent, study, profile)
-    lock = Lock(
-        name=study,
-        profile=profile,
-        seed=1,
-        svload_version="0",
-        study_sha256="",
-        study_dir=".",
-        factors=(),
-        cases=(Case(name="TC0", levels={}),),
-        measure=Measure(duration_ns=1, replicates=1),
-        source={},
-    )
+    nothing = {"svload_version": "0", "study_sha256": "", "study_dir": ".", "factors": (), "source": {}}
+    case, measure = Case(name="TC0", levels={}), Measure(duration_ns=1, replicates=1)
+    lock = Lock(name=study, profile=profile, seed=1, cases=(case,), measure=measure, **nothing)
     write_artefact(run.lock_path, lock)
     trial = TrialPlan(trial="TC0.r1", case="TC0", replicate=1, block=1, position=0, seed=1)
     write_artefact(run.batch_path(0), Batch(number=0, because="a test", trials=(trial,)))

@@ -134,9 +134,8 @@ def test_a_truncated_or_flipped_pack_is_refused(run: SyntheticRun, tmp_path: Pat
 
 
 def assert_refused(path: Path, tmp_path: Path) -> None:
-    with pytest.raises(SvloadError) as why:
+    with pytest.raises(SvloadError, match=r"\[run-damaged\]"):
         open_pack(path, tmp_path / "cache")
-    assert why.value.problems[0].code == "run-damaged"
     assert not list((tmp_path / "cache").glob("*"))
 
 
@@ -172,6 +171,4 @@ def test_a_directory_that_points_before_the_beginning_is_refused(run: SyntheticR
     size = int.from_bytes(whole[end + 12 : end + 16], "little")
     cut = tmp_path / "cut.svload.zip"
     cut.write_bytes(whole[end - size :])
-    with pytest.raises(SvloadError) as why:
-        open_pack(cut, tmp_path / "into")
-    assert why.value.problems[0].code == "run-damaged"
+    assert_refused(cut, tmp_path)

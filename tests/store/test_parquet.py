@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -66,12 +67,10 @@ def test_histograms_are_summed_exactly(shares: list[list[tuple[tuple[int, int, i
     wanted: Counter[tuple[int, ...]] = Counter()
     tables = []
     for share in shares:
-        rows = []
         for (group, interval, metric, bucket), count in share:
             wanted[(group, 0, interval, metric, bucket)] += count
-            rows.append(
-                {"group": group, "interval": interval, "metric": metric, "bucket": bucket, "count": count}
-            )
+        names = ("group", "interval", "metric", "bucket", "count")
+        rows = [dict(zip(names, (*key, count), strict=True)) for key, count in share]
         tables.append({"histograms": table(columns.HISTOGRAMS, rows)})
     merged = merge_shares([(range(2), table) for table in tables])["histograms"]
     found = list(zip(*(merged[name].tolist() for name in columns.HISTOGRAMS), strict=True))
@@ -88,6 +87,26 @@ def test_samples_keep_their_share_and_group_and_stand_by_due_time(tmp_path: Path
     assert merged["samples"]["group"].tolist() == [1, 0, 1]
     write_trial_tables(tmp_path, merged)
     assert read_table(tmp_path / "samples.parquet")["share"].tolist() == [1, 0, 0]
+
+
+def test_intervals_are_summed_by_step() -> None:
+    one, two = (
+        table(columns.INTERVALS, [{"step": step, "due": due} for step, due in enumerate(dues)])
+        for dues in ((5, 7), (1, 2))
+    )
+    merged = merge_shares([(0, {"intervals": one}), (0, {"intervals": two})])["intervals"]
+    assert (merged["step"].tolist(), merged["due"].tolist()) == ([0, 1], [6, 9])
+
+
+def test_a_table_without_steps_is_of_one(tmp_path: Path) -> None:
+    """As tables were written before steps were told apart."""
+    kinds = {name: kind for name, kind in columns.INTERVALS.items() if name != "step"}
+    old = table(kinds, [{"due": 5}, {"due": 7}])
+    write_trial_tables(tmp_path, {"intervals": old})
+    pq.write_table(to_arrow(old, kinds), tmp_path / "old.parquet")
+    for name in ("intervals", "old"):
+        assert LazyTable(tmp_path / f"{name}.parquet", TABLES["intervals"])["step"].tolist() == [0, 0]
+    assert merge_shares([(0, {"intervals": old})])["intervals"]["due"].tolist() == [12]
 
 
 def test_a_share_with_an_unknown_group_is_refused() -> None:
@@ -108,9 +127,8 @@ def test_only_the_asked_column_is_read(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_a_damaged_file_is_reported(tmp_path: Path) -> None:
     (tmp_path / "rows.parquet").write_bytes(b"PAR1 no")
-    with pytest.raises(SvloadError) as why:
+    with pytest.raises(SvloadError, match=r"\[run-damaged\]"):
         LazyTable(tmp_path / "rows.parquet", TABLES["rows"])["row"]
-    assert why.value.problems[0].code == "run-damaged"
 
 
 def test_a_table_that_is_gone_is_damage(tmp_path: Path) -> None:

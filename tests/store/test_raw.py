@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-import sys
 from array import array
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.servers import completed
 
 from svload.model.errors import SvloadError
 from svload.store.raw import read_tables, write_tables
@@ -39,26 +37,16 @@ def test_every_truncation_is_noticed(tmp_path: Path) -> None:
     whole = path.read_bytes()
     for length in range(len(whole)):
         path.write_bytes(whole[:length])
-        with pytest.raises(SvloadError) as why:
+        with pytest.raises(SvloadError, match=r"\[run-damaged\]"):
             read_tables(path)
-        assert why.value.problems[0].code == "run-damaged"
 
 
 def test_a_newer_format_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "t"
     write_tables(path, {})
     path.write_bytes(path.read_bytes().replace(b'"format":1', b'"format":9'))
-    with pytest.raises(SvloadError) as why:
+    with pytest.raises(SvloadError, match=r"\[format-newer\]"):
         read_tables(path)
-    assert why.value.problems[0].code == "format-newer"
-
-
-def test_the_process_that_makes_load_needs_only_the_standard_library() -> None:
-    code = (
-        "import sys, svload.store.raw; print([m for m in sys.modules if m.split('.')[0] in "
-        "('numpy','pyarrow','pydantic','duckdb')])"
-    )
-    assert completed([sys.executable, "-c", code], check=True).stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize("part", ["header", "cells"])
@@ -72,6 +60,5 @@ def test_what_is_nested_beyond_all_sense_is_damage(tmp_path: Path, part: str) ->
     else:
         at = whole.index(b"aaaa")
         path.write_bytes(whole[: at - 2] + deep + whole[at - 2 + len(deep) :])
-    with pytest.raises(SvloadError) as why:
+    with pytest.raises(SvloadError, match=r"\[run-damaged\]"):
         read_tables(path)
-    assert why.value.problems[0].code == "run-damaged"

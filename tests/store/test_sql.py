@@ -17,12 +17,8 @@ from svload.store.sql import VIEWS
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> SyntheticRun:
-    return make_run(
-        tmp_path_factory.mktemp("runs"),
-        replicates=2,
-        cases=3,
-        faults={"TC0.r2": "unsealed", "TC1.r1": "errors"},
-    )
+    faults = {"TC0.r2": "unsealed", "TC1.r1": "errors"}
+    return make_run(tmp_path_factory.mktemp("runs"), replicates=2, cases=3, faults=faults)
 
 
 def test_every_view_is_there_and_carries_its_trial(run: SyntheticRun) -> None:
@@ -55,27 +51,21 @@ def test_an_empty_run_has_the_same_tables(tmp_path: Path) -> None:
         assert bool(rows) == (view == "cases")
 
 
+OUTSIDE = [
+    *("select * from read_csv('/etc/passwd')", "select * from '/etc/passwd'", "copy (select 1) to '{out}'"),
+    *("set enable_external_access = true", "attach '{out}' as other"),
+]
+
+
 @pytest.mark.parametrize(
-    "sql",
-    [
-        "select * from read_csv('/etc/passwd')",
-        "select * from '/etc/passwd'",
-        "copy (select 1) to '{out}'",
-        "set enable_external_access = true",
-        "attach '{out}' as other",
-        "install httpfs",
-        "select * from names",
-        "select nothing from trials",
-        "not sql",
-    ],
+    "sql", [*OUTSIDE, "install httpfs", "select * from names", "select nothing from trials", "not sql"]
 )
 def test_nothing_else_is_reached_and_mistakes_are_reported(
     run: SyntheticRun, tmp_path: Path, sql: str
 ) -> None:
     out = tmp_path / "out"
-    with pytest.raises(SvloadError) as why:
+    with pytest.raises(SvloadError, match=r"\[usage\]"):
         query(run, sql.format(out=out))
-    assert why.value.problems[0].code == "usage"
     assert not out.exists()
 
 

@@ -3,7 +3,6 @@ and owns up to what it changed."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +12,7 @@ from tests.support import SyntheticRun, make_run
 from svload import api
 from svload.model.columns import HISTOGRAM_METRICS
 from svload.model.errors import SvloadError
+from svload.model.events import Event
 from svload.report.data.digest import digest_trial
 from svload.store import open_pack, read_trial, verify_run
 from svload.store.seal import sha256_file
@@ -76,14 +76,9 @@ def test_no_folder_is_named(run: SyntheticRun, tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("SVLOAD_STATE", str(tmp_path / "state"))
     copy = make_run(tmp_path / "runs", replicates=1, cases=1)
     journal = copy.trial("TC0.r1").events
-    event = {
-        "kind": "notice",
-        "data": {"text": f"see {tmp_path}/state/labs/x"},
-        "wall": 0.0,
-        "monotonic_ns": 0,
-    }
     before = sha256_file(journal)
-    journal.write_text(journal.read_text() + json.dumps(event) + "\n")
+    event = Event("notice", {"text": f"see {tmp_path}/state/labs/x"})
+    journal.write_text(journal.read_text() + event.to_json() + "\n")
     seal = copy.trial("TC0.r1").seal
     seal.write_text(seal.read_text().replace(before, sha256_file(journal)))
     opened = open_pack(api.pack(str(copy.path), tmp_path / "thin.zip", thin=True), tmp_path / "cache")

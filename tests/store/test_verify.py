@@ -43,6 +43,11 @@ def rewrite(path: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new, 1))
 
 
+def wrong(run: RunDir) -> None:
+    """Findings that say something else of a trial."""
+    rewrite(run.findings_path, '"instrument": "VALID"', '"instrument": "REFUSED"')
+
+
 def reseal(run: RunDir) -> None:
     """A file of a trial changed, and its digest in the seal with it."""
     trial = run.trial("TC0.r1")
@@ -165,7 +170,7 @@ def test_the_inputs_are_held_by_the_seals(run: RunDir) -> None:
 def test_edited_findings_are_regenerated_and_reported(run: RunDir) -> None:
     api.analyse(run)
     assert api.verify(str(run.path))["made_again"] == []
-    rewrite(run.findings_path, '"instrument": "VALID"', '"instrument": "REFUSED"')
+    wrong(run)
     checked = api.verify(str(run.path))
     assert checked["damage"] == []
     (words,) = checked["made_again"]
@@ -178,14 +183,8 @@ def test_a_report_that_is_not_as_it_was_written_is_named(run: RunDir) -> None:
     _, files = api.report(run)
     assert api.verify(str(run.path))["altered"] == []
     files.pop("findings.json")  # made again of the rest
-    assert {
-        "report.html",
-        "report.xlsx",
-        "junit.xml",
-        "summary.md",
-        "probe.parquet",
-        "checks.parquet",
-    } <= set(files)
+    wanted = {"report.html", "report.xlsx", "junit.xml", "summary.md", "probe.parquet", "checks.parquet"}
+    assert wanted <= set(files)
     for number, path in enumerate(files.values()):
         whole = path.read_bytes()
         path.write_bytes(b"" if number % 2 else whole[:-1] + bytes([whole[-1] ^ 1]))
@@ -206,18 +205,10 @@ def test_what_rests_on_a_damaged_trial_says_so(run: RunDir, command: tuple[str, 
     api.analyse(run)
     asked = [sys.executable, "-m", "svload", *command, str(run.path)]
     asked += ["select 1"] if command == ("query",) else []
-    assert "damaged" not in said_by(asked)
+    assert "damaged" not in completed(asked).stderr
     lab = run.trial("TC0.r1").lab
     lab.write_text(lab.read_text() + " ")
-    assert f"{lab} is damaged: it changed after the trial was sealed" in said_by(asked)
-
-
-def said_by(command: list[str]) -> str:
-    return completed(command).stderr
-
-
-def wrong(run: RunDir) -> None:
-    rewrite(run.findings_path, '"instrument": "VALID"', '"instrument": "REFUSED"')
+    assert f"{lab} is damaged: it changed after the trial was sealed" in completed(asked).stderr
 
 
 @pytest.mark.parametrize(
