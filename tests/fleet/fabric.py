@@ -107,11 +107,7 @@ def fabric(hosts: Sequence[Host]) -> Iterator[Fabric]:
         _ip("-n", made.middle, "link", "add", "br0", "type", "bridge")
         _ip("-n", made.middle, "link", "set", "br0", "up")
         _ip("-n", made.middle, "addr", "add", f"{NETWORK}.254/24", "dev", "br0")
-        subprocess.run(
-            ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", made.folder / "id"],
-            check=True,
-            timeout=HANG_S,
-        )
+        _key(made.folder / "id")
         for host in hosts:
             _connect(made, host)
             made.processes.append(_serve(made, host))
@@ -122,16 +118,17 @@ def fabric(hosts: Sequence[Host]) -> Iterator[Fabric]:
         for process in made.processes:
             process.kill()
             process.wait(HANG_S)
-        for host in hosts:
-            subprocess.run(
-                ["ip", "netns", "del", made.namespace(host)], capture_output=True, timeout=HANG_S, check=False
-            )
-        subprocess.run(["ip", "netns", "del", made.middle], capture_output=True, timeout=HANG_S, check=False)
+        for name in (*map(made.namespace, hosts), made.middle):
+            completed(["ip", "netns", "del", name])
         shutil.rmtree(made.folder, ignore_errors=True)
 
 
 def _ip(*words: str) -> None:
-    subprocess.run(["ip", *words], check=True, timeout=HANG_S, capture_output=True)
+    completed(["ip", *words], check=True)
+
+
+def _key(path: Path) -> None:
+    completed(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", path], check=True)
 
 
 def _connect(made: Fabric, host: Host) -> None:
@@ -152,9 +149,7 @@ def _connect(made: Fabric, host: Host) -> None:
 def _serve(made: Fabric, host: Host) -> subprocess.Popen[bytes]:
     folder = made.folder / host.name
     (folder / "home").mkdir(parents=True)
-    subprocess.run(
-        ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / "key"], check=True, timeout=HANG_S
-    )
+    _key(folder / "key")
     with open(made.folder / "known_hosts", "a") as known:
         known.write(f"[{host.address}]:{SSH_PORT} {' '.join((folder / 'key.pub').read_text().split()[:2])}\n")
     (folder / "sshd_config").write_text(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from tests.fleet.fabric import Fabric, Host
@@ -13,12 +13,11 @@ from tests.fleet.fabric import Fabric, Host
 from svload.store import RunDir
 
 
-def load(machines: Fabric, *words: str) -> tuple[subprocess.CompletedProcess[str], RunDir | None]:
+def load(machines: Fabric, *words: str) -> RunDir:
+    """The run that a command made."""
     done = machines.svload("run", *words, "--json")
     assert "Traceback" not in done.stderr, done.stderr
-    found = json.loads(done.stdout) if done.stdout.startswith("{") else {}
-    path = found.get("run") or found.get("folder")
-    return done, RunDir(machines.folder / str(path)) if path else None
+    return newest(machines)
 
 
 def newest(machines: Fabric) -> RunDir:
@@ -28,22 +27,20 @@ def newest(machines: Fabric) -> RunDir:
 
 def left(machines: Fabric) -> list[str]:
     """Command lines of generators, agents and workers that still live anywhere."""
-    found = []
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            try:
-                words = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")
-                network = os.readlink(folder / "ns/net")
-            except OSError:
-                continue
-            if any(word.startswith("svload.") for word in words) and network in networks(machines):
-                found.append(" ".join(words))
-    return found
-
-
-def networks(machines: Fabric) -> set[str]:
     names = [machines.middle, *(machines.namespace(host) for host in machines.hosts)]
-    return {f"net:[{os.stat(f'/run/netns/{name}').st_ino}]" for name in names}
+    found = [words for name in names for words in processes(name).values()]
+    return [" ".join(words) for words in found if any(word.startswith("svload.") for word in words)]
+
+
+def processes(namespace: str) -> dict[int, list[str]]:
+    """pid → command line of the processes in a network."""
+    network, found = f"net:[{os.stat(f'/run/netns/{namespace}').st_ino}]", {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if os.readlink(folder / "ns/net") == network:
+                words = (folder / "cmdline").read_bytes().decode(errors="replace")
+                found[int(folder.name)] = words.split("\0")
+    return found
 
 
 def begin(machines: Fabric, *words: str) -> subprocess.Popen[str]:
@@ -58,15 +55,8 @@ def begin(machines: Fabric, *words: str) -> subprocess.Popen[str]:
 def process(machines: Fabric, host: Host | None, module: str) -> int:
     """The pid of a process that runs a module in a host's network, or in the middle."""
     name = machines.middle if host is None else machines.namespace(host)
-    network = f"net:[{os.stat(f'/run/netns/{name}').st_ino}]"
-    for folder in Path("/proc").iterdir():
-        if not folder.name.isdigit():
-            continue
-        try:
-            words = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")
-            titles = {word.partition(": ")[2] for word in words}  # sshd and its sessions say what they do
-            if module in (*words, *titles) and os.readlink(folder / "ns/net") == network:
-                return int(folder.name)
-        except OSError:
-            continue
+    for pid, words in processes(name).items():
+        # sshd and its sessions say what they do
+        if module in words or module in {word.partition(": ")[2] for word in words}:
+            return pid
     raise LookupError(f"no {module} at {name}")

@@ -7,13 +7,15 @@ import os
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from tests.bounds import HANG_S
 from tests.fleet.fabric import Fabric, Host, fabric
-from tests.fleet.runs import begin, left, load, newest, process
+from tests.fleet.runs import begin, left, load, newest, process, processes
 from tests.servers import wait_until
 
 from svload.lab.setup import find_mistakes
@@ -74,9 +76,7 @@ def study(machines: Fabric, duration: str = "2s", tls: str = "") -> str:
 @pytest.mark.parametrize("tls", ["", "hitch"])
 def test_the_place_of_a_cache_is_a_factor(machines: Fabric, tls: str) -> None:
     began_ns = time.monotonic_ns()
-    done, _ = load(machines, study(machines, tls=tls), "-i", inventory(machines))
-    assert "Traceback" not in done.stderr, done.stderr
-    run = newest(machines)
+    run = load(machines, study(machines, tls=tls), "-i", inventory(machines))
     assert len(run.sealed_trials()) == 2
     places = {}
     for name in run.sealed_trials():
@@ -86,14 +86,10 @@ def test_the_place_of_a_cache_is_a_factor(machines: Fabric, tls: str) -> None:
         places[facts["cache"].machine] = {end.address for end in facts["cache"].endpoints}
         (users,) = trial.summary.groups
         assert (users.due, users.ok) == (200, 200)
-        assert (
-            trial.lab.after["cache"].values["requests"] - trial.lab.before["cache"].values["requests"] == 200
-        )
-        assert began_ns < trial.lab.after["cache"].at_ns < time.monotonic_ns(), "by the commander's clock"
-        read = {
-            (service, monitor)
-            for service, monitor in zip(*(trial.monitors[key] for key in ("service", "monitor")), strict=True)
-        }
+        before, after = trial.lab.before["cache"], trial.lab.after["cache"]
+        assert after.values["requests"] - before.values["requests"] == 200
+        assert began_ns < after.at_ns < time.monotonic_ns(), "by the commander's clock"
+        read = set(zip(trial.monitors["service"], trial.monitors["monitor"], strict=True))
         assert {("cache", "varnish"), ("files", "nginx"), ("cache", "process"), ("files", "process")} <= read
     assert places == {"brno": {BRNO.address}, "praha": {PRAHA.address}}
     wait_until(lambda: not left(machines) and not served(machines))
@@ -101,32 +97,22 @@ def test_the_place_of_a_cache_is_a_factor(machines: Fabric, tls: str) -> None:
 
 def test_the_place_study_runs_where_a_machine_makes_load_and_serves(machines: Fabric) -> None:
     place = ROOT / "studies/001-svload/place.yaml"
-    done, _ = load(machines, str(place), "--profile", "demo", "-i", inventory(machines, [BRNO, PRAHA, GEN]))
-    assert "Traceback" not in done.stderr, done.stderr
-    run = newest(machines)
+    run = load(machines, str(place), "--profile", "demo", "-i", inventory(machines, [BRNO, PRAHA, GEN]))
     found = [read_trial(run.trial(name).path).lab.services for name in run.sealed_trials()]
-    assert sorted(one.machine for services in found for one in services if one.service == "cache") == [
-        "brno", "brno", "gen", "gen", "praha", "praha"
-    ]  # fmt: skip
+    places = Counter(one.machine for services in found for one in services if one.service == "cache")
+    assert places == {"brno": 2, "gen": 2, "praha": 2}
 
 
 def test_planned_faults_strike_servers_elsewhere(machines: Fabric) -> None:
     path = machines.folder / "struck" / "study.yaml"
     path.parent.mkdir(exist_ok=True)
     path.write_text(FAULTS)
-    done, _ = load(machines, str(path), "-i", inventory(machines))
-    assert "Traceback" not in done.stderr, done.stderr
-    run = newest(machines)
+    run = load(machines, str(path), "-i", inventory(machines))
     (name,) = run.sealed_trials()
     trial = read_trial(run.trial(name).path)
-    assert [(one.do, one.target) for one in trial.lab.faults] == [
-        ("kill", "web"),
-        ("start", "web"),
-        ("limit", "web"),
-        ("restore", "web"),
-    ]
-    limit = next(one for one in trial.lab.faults if one.do == "limit")
-    assert limit.found == {"cpus": 0.5}
+    done = [(one.do, one.target) for one in trial.lab.faults]
+    assert done == [("kill", "web"), ("start", "web"), ("limit", "web"), ("restore", "web")]
+    assert trial.lab.faults[2].found == {"cpus": 0.5}
     (users,) = trial.summary.groups
     assert users.failed > 0, "it was away for a second"
     assert users.ok > 0
@@ -136,14 +122,11 @@ def test_planned_faults_strike_servers_elsewhere(machines: Fabric) -> None:
 
 def served(machines: Fabric) -> list[str]:
     """Servers that still run on any machine."""
-    networks = {f"net:[{(Path('/run/netns') / machines.namespace(host)).stat().st_ino}]" for host in HOSTS}
     found = []
-    for folder in Path("/proc").iterdir():
-        try:
-            if folder.name.isdigit() and str((folder / "ns/net").readlink()) in networks:
-                found.append((folder / "comm").read_text().strip())
-        except OSError:
-            continue
+    for host in HOSTS:
+        for pid in processes(machines.namespace(host)):
+            with suppress(OSError):
+                found.append(Path(f"/proc/{pid}/comm").read_text().strip())
     return [name for name in found if name in ("nginx", "varnishd", "cache-main", "hitch")]
 
 

@@ -15,6 +15,7 @@ def listing(**groups: Any) -> dict[str, Any]:
     return {"_meta": {"hostvars": groups.pop("hostvars", {})}, "all": {"children": list(groups)}, **groups}
 
 
+ALONE = {"hosts": ["a"]}
 PAPER = listing(
     generators={"hosts": ["a1", "a2", "b1"]},
     servers={"hosts": ["s1"]},
@@ -37,14 +38,9 @@ def test_who_does_what_and_where() -> None:
 
 
 def test_groups_below_groups_count_and_sites_may_be_left_out() -> None:
-    found = read_inventory(
-        listing(
-            generators={"children": ["fast"]},
-            fast={"hosts": ["x"], "children": ["fast"]},
-            servers={"hosts": ["x"]},
-        ),
-        "i",
-    )
+    fast = {"hosts": ["x"], "children": ["fast"]}
+    given = listing(generators={"children": ["fast"]}, fast=fast, servers={"hosts": ["x"]})
+    found = read_inventory(given, "i")
     assert [(one.name, one.does, one.site) for one in found.members] == [("x", "generates and serves", "")]
 
 
@@ -56,24 +52,17 @@ def test_groups_below_groups_count_and_sites_may_be_left_out() -> None:
         (listing(generators={"hosts": []}), "fleet-group", "has no host"),
         (listing(generators={"hosts": ["a"]}, sites={"children": []}), "fleet-inventory", "a is at no site"),
         (
-            listing(
-                generators={"hosts": ["a"]},
-                sites={"children": ["x", "y"]},
-                x={"hosts": ["a"]},
-                y={"hosts": ["a"]},
-            ),
+            listing(generators=ALONE, sites={"children": ["x", "y"]}, x=ALONE, y=ALONE),
             "fleet-inventory",
             "a is at 2 sites (x, y)",
         ),
-        (
-            listing(generators={"hosts": ["a"]}, hostvars={"a": {"svload_port": "http"}}),
-            "fleet-inventory",
-            "which is not a port",
-        ),
-        (
-            listing(generators={"hosts": ["a"]}, hostvars={"a": {"svload_port": "²"}}),
-            "fleet-inventory",
-            "which is not a port",
+        *(
+            (
+                listing(generators=ALONE, hostvars={"a": {"svload_port": port}}),
+                "fleet-inventory",
+                "not a port",
+            )
+            for port in ("http", "²")
         ),
     ],
 )

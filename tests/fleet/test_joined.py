@@ -7,12 +7,11 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from tests.bounds import HANG_S
 from tests.servers import completed, wait_until
 
 from svload.fleet.joined import reaches_of, workers_of
@@ -67,21 +66,16 @@ class Cluster:
     def processes(self) -> dict[int, list[str]]:
         """pid → command line of the workers and of all below them."""
         parents: dict[int, list[int]] = {}
-        for folder in Path("/proc").iterdir():
-            if folder.name.isdigit():
-                try:
-                    parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-                except OSError:
-                    continue
+        for folder in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
                 parents.setdefault(parent, []).append(int(folder.name))
         found, todo = {}, [process.pid for process in self.workers.values()]
         while todo:
             pid = todo.pop()
             todo += parents.get(pid, [])
-            try:
+            with suppress(OSError):
                 found[pid] = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
-            except OSError:
-                continue
         return found
 
     def listening(self) -> set[str]:
@@ -89,15 +83,10 @@ class Cluster:
         held = set()
         for pid in self.processes():
             for one in Path(f"/proc/{pid}/fd").iterdir():
-                try:
+                with suppress(OSError):
                     held.add(os.readlink(one))
-                except OSError:
-                    continue
-        rows = [
-            line.split()
-            for kind in ("tcp", "tcp6")
-            for line in Path(f"/proc/net/{kind}").read_text().splitlines()[1:]
-        ]
+        tables = (Path(f"/proc/net/{kind}").read_text().splitlines()[1:] for kind in ("tcp", "tcp6"))
+        rows = [line.split() for lines in tables for line in lines]
         return {row[1] for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in held}
 
 
@@ -152,10 +141,8 @@ def test_a_clusters_workers_make_the_load_and_stay_as_they_were(tmp_path: Path) 
         (trial,) = (read_trial(run.trial(name).path) for name in run.sealed_trials())
         (users,) = trial.summary.groups
         assert (users.due, users.ok) == (200, 200)
-        assert {one.place: one.ok for one in trial.summary.places if one.kind == "machine"} == {
-            "alpha": 100,
-            "beta": 100,
-        }
+        places = {one.place: one.ok for one in trial.summary.places if one.kind == "machine"}
+        assert places == {"alpha": 100, "beta": 100}
         wait_until(lambda: made.processes() == processes)
         wait_until(lambda: made.listening() == ports)
         assert not [path for name in made.workers for path in (tmp_path / name / "labs").glob("*")]
@@ -176,18 +163,11 @@ def test_a_killed_svload_leaves_no_load_on_a_cluster(tmp_path: Path) -> None:
             words, cwd=tmp_path, env=made.environment, stderr=subprocess.DEVNULL
         ) as running:
             try:
-                wait_until(
-                    lambda: any(
-                        '"progress"' in path.read_text()
-                        for path in tmp_path.glob("runs/*/trials/*/events.jsonl")
-                    ),
-                    HANG_S,
-                )
+                journals = "runs/*/trials/*/events.jsonl"
+                wait_until(lambda: any('"progress"' in path.read_text() for path in tmp_path.glob(journals)))
             finally:
                 running.kill()
-        wait_until(
-            lambda: not any("svload.drive.generator" in words for words in made.processes().values()), HANG_S
-        )
+        wait_until(lambda: not any("svload.drive.generator" in words for words in made.processes().values()))
         wait_until(lambda: made.processes() == processes and made.listening() == ports)
         assert not [path for name in made.workers for path in (tmp_path / name / "labs").glob("*")]
 

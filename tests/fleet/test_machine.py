@@ -149,9 +149,8 @@ def said(*words: str) -> tuple[int, dict[str, Any]]:
 def test_it_needs_nothing_but_python(tmp_path: Path) -> None:
     code, facts = said("facts", str(tmp_path / "not" / "there"))
     assert code == 0
-    assert (
-        facts["cores"] >= 1 and facts["open_files"] >= 1 and facts["writable"] and facts["installed"] is None
-    )
+    assert facts["cores"] >= 1 and facts["open_files"] >= 1
+    assert facts["writable"] and facts["installed"] is None
     (tmp_path / "x").touch()
     assert said("claim", str(tmp_path)) == (1, {"problem": "fleet-folder", "path": str(tmp_path)})
     assert said("claim", "/dev/null/x")[1]["problem"] == "fleet-step"

@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 from tests.bounds import HANG_S
 from tests.fleet.fabric import Fabric, Host, fabric
-from tests.fleet.runs import begin, left, load, newest, process
+from tests.fleet.runs import begin, left, load, process
 from tests.servers import wait_until
 
 from svload.analysis.quantiles import bucket_middles
-from svload.store import RunDir, read_trial
+from svload.store import RunDir, TrialData, read_trial
 
 pytestmark = pytest.mark.real
 HOSTS = [
@@ -89,17 +89,18 @@ def study(
     return str(path)
 
 
+def first_trial(run: RunDir) -> TrialData:
+    return read_trial(run.trial(run.sealed_trials()[0]).path)
+
+
 def test_ten_machines_ask_for_what_one_asks_for(machines: Fabric) -> None:
-    done, _ = load(machines, study(machines, 10), "-i", inventory(machines, HOSTS))
-    assert "Traceback" not in done.stderr, done.stderr
-    run = newest(machines)
+    run = load(machines, study(machines, 10), "-i", inventory(machines, HOSTS))
     placement = run.placement()
     assert placement.apart
     assert placement.sites == {host.name: site for site, stand in SITES.items() for host in stand}
-    assert {name: len(shares) for name, shares in placement.machines.items()} == {
-        host.name: 1 for host in HOSTS
-    }
-    trial = read_trial(run.trial(run.sealed_trials()[0]).path)
+    shares = {name: len(shares) for name, shares in placement.machines.items()}
+    assert shares == {host.name: 1 for host in HOSTS}
+    trial = first_trial(run)
     (users,) = trial.summary.groups
     assert (users.due, users.ok, users.failed) == (400, 400, 0)
     assert [part.ok for part in trial.summary.parts] == [40] * 10
@@ -107,16 +108,13 @@ def test_ten_machines_ask_for_what_one_asks_for(machines: Fabric) -> None:
     assert {place for kind, place in places if kind == "site"} == set(SITES)
     assert [places["machine", host.name].ok for host in HOSTS] == [40] * 10
     assert [places["site", site].ok for site in SITES] == [160, 120, 120]
-    conditions = trial.lab.conditions
-    clocks = {clock.machine: clock for clock in conditions.clocks}
+    clocks = {clock.machine: clock for clock in trial.lab.conditions.clocks}
     for host in HOSTS:
         assert abs(clocks[host.name].offset_ns - host.ahead_s * 10**9) <= clocks[host.name].bound_ns
     wait_until(lambda: not left(machines))
 
-    alone, _ = load(machines, study(machines, 1), "-i", inventory(machines, HOSTS[:1]))
-    assert "Traceback" not in alone.stderr, alone.stderr
-    one = read_trial(run_trial(machines)).summary
-    assert (one.groups[0].due, one.groups[0].ok) == (400, 400)
+    alone = first_trial(load(machines, study(machines, 1), "-i", inventory(machines, HOSTS[:1])))
+    assert (alone.summary.groups[0].due, alone.summary.groups[0].ok) == (400, 400)
 
 
 @pytest.mark.timing
@@ -124,22 +122,15 @@ def test_a_site_behind_a_narrow_link_is_seen_as_one(machines: Fabric) -> None:
     path = machines.folder / "far" / "study.yaml"
     path.parent.mkdir(exist_ok=True)
     path.write_text(FAR)
-    done, _ = load(machines, str(path), "-i", inventory(machines, [HOSTS[0], HOSTS[7]]))
-    assert "Traceback" not in done.stderr, done.stderr
-    places = {one.place: one for one in read_trial(run_trial(machines)).summary.places if one.kind == "site"}
+    trial = first_trial(load(machines, str(path), "-i", inventory(machines, [HOSTS[0], HOSTS[7]])))
+    places = {one.place: one for one in trial.summary.places if one.kind == "site"}
     medians = {site: one.response_p50_ns or 0.0 for site, one in places.items()}
     assert medians["ostrava"] > medians["brno"] + 10e6  # 60 kB at 4 Mbit/s take 0.1 s
 
 
-def run_trial(machines: Fabric) -> Path:
-    run = newest(machines)
-    return run.trial(run.sealed_trials()[0]).path
-
-
 def test_merged_histograms_are_those_of_all_rows(machines: Fabric) -> None:
-    done, _ = load(machines, study(machines, 2, record="histogram"), "-i", inventory(machines, HOSTS[:2]))
-    assert "Traceback" not in done.stderr, done.stderr
-    trial = read_trial(run_trial(machines))
+    asked = study(machines, 2, record="histogram")
+    trial = first_trial(load(machines, asked, "-i", inventory(machines, HOSTS[:2])))
     table = trial.histograms
     mine = table["metric"] == 0
     assert int(table["count"][mine].sum()) == sum(part.ok for part in trial.summary.parts) == 400
