@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tests.support.runs import SyntheticRun, make_run
-from tests.support.truth import FAULTS, CaseTruth, Truth
 from tests.support.turns import TurnModel
 
-__all__ = ["FAULTS", "CaseTruth", "SyntheticRun", "Truth", "TurnModel", "make_run"]
+__all__ = ["SyntheticRun", "TurnModel", "make_run"]

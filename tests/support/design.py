@@ -41,6 +41,13 @@ HOSTILE = (
     "x" * 300,
 )
 _NOT_ASKED = "the study asks for fewer cases"
+COMPARE = [
+    {"name": name, "factor": factor, "baseline": baseline, "metric": "probe.response.p50"}
+    for name, factor, baseline in (
+        ("cache against backend", SERVER, "backend"),
+        ("HTTPS against HTTP", PROTOCOL, "http"),
+    )
+]
 
 
 @dataclass(frozen=True)
@@ -60,13 +67,11 @@ def design(
     effects: Mapping[str, Mapping[str, float]],
     excluded: Mapping[str, str],
     duration_ns: int,
-    background: Mapping[str, Any],
-    probe: Mapping[str, Any],
+    traffic: Mapping[str, Mapping[str, Any]],
     seed: int,
-    plants: Mapping[str, str],
     hostile: bool,
-    turns: bool = False,
-    control: bool = False,
+    turns: bool,
+    control: bool,
 ) -> Design:
     """Return a design whose cases are all combinations of `extra`, protocol and server; if a number of cases
     is given, a factor `variant` is added until there are enough."""
@@ -78,8 +83,7 @@ def design(
         levels["variant"] = [f"v{number}" for number in range(ceil(wanted / base))]
     levels |= {PROTOCOL: [*PROTOCOLS, *([AGAIN] if control else [])], SERVER: list(SERVERS)}
     shown = {
-        name: _hostile(name, values) if hostile and name in extra else values
-        for name, values in levels.items()
+        name: _hostile(values) if hostile and name in extra else values for name, values in levels.items()
     }
     weights = _weights(levels, effects)
     made, roles, on_median = [], {}, {}
@@ -93,7 +97,8 @@ def design(
         made.append(Case(name=name, levels=visible, excluded=reason))
         roles[name] = SERVERS[chosen[SERVER]][0]
         on_median[name] = prod(weights[factor][level] for factor, level in chosen.items())
-    lock = _lock(made, shown, replicates, duration_ns, background, probe, seed, plants, hostile)
+    source = _source(made, shown, replicates, duration_ns, traffic, hostile)
+    lock = _lock(made, shown, Measure(duration_ns=duration_ns, replicates=replicates), seed, source)
     return Design(_in_turns(lock, control) if turns else lock, roles, on_median)
 
 
@@ -115,40 +120,26 @@ def _weights(
     levels: Mapping[str, Sequence[str]], effects: Mapping[str, Mapping[str, float]]
 ) -> dict[str, dict[str, float]]:
     known = {PROTOCOL: PROTOCOLS, SERVER: {name: weight for name, (_, weight, _) in SERVERS.items()}}
-    return {
-        factor: {
-            level: {**known.get(factor, {}), **effects.get(factor, {})}.get(level, 1.0) for level in values
-        }
-        for factor, values in levels.items()
-    }
+    found = {}
+    for factor, values in levels.items():
+        own = {**known.get(factor, {}), **effects.get(factor, {})}
+        found[factor] = {level: own.get(level, 1.0) for level in values}
+    return found
 
 
-def _hostile(factor: str, values: Sequence[str]) -> list[str]:
+def _hostile(values: Sequence[str]) -> list[str]:
     return [f"{HOSTILE[number % len(HOSTILE)]}{value}" for number, value in enumerate(values)]
 
 
 def _lock(
     cases: list[Case],
     levels: Mapping[str, Sequence[str]],
-    replicates: int,
-    duration_ns: int,
-    background: Mapping[str, Any],
-    probe: Mapping[str, Any],
+    measure: Measure,
     seed: int,
-    plants: Mapping[str, str],
-    hostile: bool,
+    source: dict[str, Any],
 ) -> Lock:
-    source = _source(cases, levels, replicates, duration_ns, background, probe, hostile)
-    factors = [
-        Factor(name=name, levels=tuple(_level(name, value) for value in values))
-        for name, values in levels.items()
-    ]
-    comparisons = (
-        Comparison(
-            name="cache against backend", factor=SERVER, baseline="backend", metric="probe.response.p50"
-        ),
-        Comparison(name="HTTPS against HTTP", factor=PROTOCOL, baseline="http", metric="probe.response.p50"),
-    )
+    each = {name: tuple(_level(name, value) for value in values) for name, values in levels.items()}
+    factors = [Factor(name=name, levels=values) for name, values in each.items()]
     return Lock(
         name=source["name"],
         question=source["question"],
@@ -159,11 +150,10 @@ def _lock(
         study_dir="studies/synthetic",
         factors=tuple(factors),
         cases=tuple(cases),
-        measure=Measure(duration_ns=duration_ns, replicates=replicates),
-        comparisons=comparisons,
+        measure=measure,
+        comparisons=tuple(map(Comparison.model_validate, COMPARE)),
         thresholds=(Threshold(that="probe.success_rate >= 99 %"),),
         source=source,
-        plants=dict(plants),
     )
 
 
@@ -179,8 +169,7 @@ def _source(
     levels: Mapping[str, Sequence[str]],
     replicates: int,
     duration_ns: int,
-    background: Mapping[str, Any],
-    probe: Mapping[str, Any],
+    traffic: Mapping[str, Mapping[str, Any]],
     hostile: bool,
 ) -> dict[str, Any]:
     """Return the study in the study language, so that resolving it gives the same cases, groups and
@@ -210,29 +199,13 @@ def _source(
                 "check": ["status == 200", "size_bytes == ${object.size_bytes}"],
             }
         },
-        "traffic": {
-            "background": dict(background) | {"request": "fetch"},
-            "probe": dict(probe) | {"request": "fetch"},
-        },
+        "traffic": {name: {**group, "request": "fetch"} for name, group in traffic.items()},
         "measure": {
             "duration": f"{duration_ns / 1e9:g}s",
             "replicates": replicates,
             "order": "randomised-blocks",
         },
-        "compare": [
-            {
-                "name": "cache against backend",
-                "factor": SERVER,
-                "baseline": "backend",
-                "metric": "probe.response.p50",
-            },
-            {
-                "name": "HTTPS against HTTP",
-                "factor": PROTOCOL,
-                "baseline": "http",
-                "metric": "probe.response.p50",
-            },
-        ],
+        "compare": COMPARE,
         "thresholds": ["probe.success_rate >= 99 %"],
     }
 
@@ -245,16 +218,7 @@ def randomised_blocks(lock: Lock) -> Batch:
         order = list(lock.valid_cases)
         rng.shuffle(order)
         for case in order:
-            name = trial_name(case.name, block + 1)
-            seed = rng.getrandbits(62)
-            trials.append(
-                TrialPlan(
-                    trial=name,
-                    case=case.name,
-                    replicate=block + 1,
-                    block=block,
-                    position=len(trials),
-                    seed=seed,
-                )
-            )
+            place = {"replicate": block + 1, "block": block, "position": len(trials)}
+            name, seed = trial_name(case.name, block + 1), rng.getrandbits(62)
+            trials.append(TrialPlan(trial=name, case=case.name, seed=seed, **place))
     return Batch(number=0, because="all trials of a static study", trials=tuple(trials))

@@ -14,30 +14,22 @@ from svload.model.facts import Counters, Endpoint, ProcessFact, ServiceFacts, Se
 from svload.model.results import GroupSummary
 from svload.watch import load_monitors
 
+Arrays = dict[str, NDArray[Any]]
 READ_EVERY_NS = 200_000_000
 WALL_NS = 1_760_000_000_000_000_000
 CORES = 2
 CORE_BUSY_RATIO = {"0": 0.35, "1": 0.6}
+CORE_SHARES = {"busy": 1.0, "user": 0.6, "system": 0.3, "softirq": 0.1, "steal": 0.0}
 LOAD_THREADS = ("background.0/0", "background.1/0", "probe.0/0")
 SERVICE_CPU_RATIO = {"backend": 0.3, "cache": 0.25}
 SERVICE_RSS_BYTES = {"backend": 40 << 20, "cache": 96 << 20}
-_BEFORE = {
-    "requests": 17.0,
-    "answers": 17.0,
-    "hits": 3.0,
-    "misses": 14.0,
-    "connections": 5.0,
-    "tls_handshakes": 2.0,
-    "tls_resumed": 1.0,
-}
+_BEFORE = {"requests": 17.0, "answers": 17.0, "hits": 3.0, "misses": 14.0}
+_BEFORE |= {"connections": 5.0, "tls_handshakes": 2.0, "tls_resumed": 1.0}
 
 
 def service_facts() -> tuple[ServiceFacts, ...]:
     """Return the facts of `backend` (a store) and `cache` (in front of it)."""
-    return tuple(
-        _facts(number, name, role)
-        for number, (name, role) in enumerate((("backend", "store"), ("cache", "cache")))
-    )
+    return _facts(0, "backend", "store"), _facts(1, "cache", "cache")
 
 
 def _facts(number: int, name: str, role: str) -> ServiceFacts:
@@ -80,12 +72,8 @@ def trial_lab(
         "cache": _added(before["cache"], groups, at_cache, None if role == "direct" else groups)
         | {"hits": _BEFORE["hits"] + hits, "misses": _BEFORE["misses"] + at_cache - hits},
     }
-    del (
-        before["backend"]["hits"],
-        before["backend"]["misses"],
-        after["backend"]["hits"],
-        after["backend"]["misses"],
-    )
+    for counters in (before["backend"], after["backend"]):
+        del counters["hits"], counters["misses"]
     return TrialLab(
         services=service_facts(),
         previous_case=previous_case,
@@ -115,21 +103,11 @@ def _conditions() -> Conditions:
             tcp_resent=7,
         )
 
-    machine = Machine(
-        kernel="6.1.0",
-        cores=CORES,
-        load_cores=1,
-        memory_bytes=8 << 30,
-        open_files=1 << 20,
-        local_ports=28_232,
-        port_reuse_s=1.0,
-        clock_source="tsc",
-        loopback_bytes_per_s=5e9,
-        timer_floor_ns=55_000.0,
-    )
-    return Conditions(
-        machine=machine, before=at(10**12, 40_000.0, 12), after=at(10**12 + 1_500_000_000, 40_200.0)
-    )
+    limits = {"memory_bytes": 8 << 30, "open_files": 1 << 20, "local_ports": 28_232, "port_reuse_s": 1.0}
+    measured = {"clock_source": "tsc", "loopback_bytes_per_s": 5e9, "timer_floor_ns": 55_000.0}
+    machine = Machine(kernel="6.1.0", cores=CORES, load_cores=1, **limits, **measured)
+    after = at(10**12 + 1_500_000_000, 40_200.0)
+    return Conditions(machine=machine, before=at(10**12, 40_000.0, 12), after=after)
 
 
 def _added(
@@ -161,9 +139,7 @@ def _added(
     }
 
 
-def monitor_table(
-    end_ns: int, rng: np.random.Generator, busy_ratio: Mapping[str, float]
-) -> dict[str, NDArray[Any]]:
+def monitor_table(end_ns: int, rng: np.random.Generator, busy_ratio: Mapping[str, float]) -> Arrays:
     """Return readings of host, processes and the sampler itself every 0.2 s from the load's start to its end.
 
     `busy_ratio`: service → cores that it uses in addition to its base use.
@@ -173,18 +149,10 @@ def monitor_table(
     seconds = at / 1e9
 
     def counted(rate: float) -> NDArray[Any]:
-        return (
-            1000.0 + rate * seconds * (1 + 0.02 * rng.standard_normal()) if rate else np.full(len(at), 1000.0)
-        )
+        return 1000.0 + (rate * seconds * (1 + 0.02 * rng.standard_normal()) if rate else 0.0 * seconds)
 
     for core, busy in CORE_BUSY_RATIO.items():
-        for metric, share in (
-            ("busy", 1.0),
-            ("user", 0.6),
-            ("system", 0.3),
-            ("softirq", 0.1),
-            ("steal", 0.0),
-        ):
+        for metric, share in CORE_SHARES.items():
             series.append(("", "host", f"cpu{core}", f"{metric}_seconds_total", counted(busy * share)))
     series.append(("", "host", "", "drop_pagecache_total", np.full(len(at), 3.0)))
     series.append(("", "others", "", "cpu_seconds_total", 0.02 * seconds))
@@ -196,16 +164,13 @@ def monitor_table(
         series.append(("", "generator", thread, "run_queue_seconds_total", 0.0005 * seconds))
         series.append(("", "generator", thread, "hiccup_seconds", np.full(len(at), 60e-6)))
         series.append(("", "generator", thread, "loop_pass_seconds", np.full(len(at), 40e-6)))
-    series.append(
-        ("", "host", "", "memory_available_bytes", np.full(len(at), 20e9) + rng.normal(0, 1e6, len(at)))
-    )
+    series.append(("", "host", "", "memory_available_bytes", 20e9 + rng.normal(0, 1e6, len(at))))
     series.append(("", "host", "cpu", "pressure_some_seconds_total", counted(0.02)))
     series.append(("", "sampler", "", "cpu_ratio", np.abs(rng.normal(0.004, 0.001, len(at)))))
     for service, busy in SERVICE_CPU_RATIO.items():
         rss = np.full(len(at), float(SERVICE_RSS_BYTES[service]))
-        series.append(
-            (service, "process", "", "cpu_seconds_total", counted(busy + busy_ratio.get(service, 0.0)))
-        )
+        used = counted(busy + busy_ratio.get(service, 0.0))
+        series.append((service, "process", "", "cpu_seconds_total", used))
         series.append((service, "process", "", "rss_bytes", rss))
         series.append((service, "process", "", "threads", np.full(len(at), 9.0)))
         series.append((service, "process", "", "fds", np.full(len(at), 60.0)))

@@ -37,6 +37,8 @@ servers' core.
 _SHARPNESS = 8.0
 """How sharply response turns at N*: at N* itself it is 9 % above both asymptotes."""
 OPEN_SLOTS = 16
+SIGMA = 0.3
+"""The log-sd of responses within a trial."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,6 @@ def make_run(
     vus: int = 12,
     probe_vus: int = 10,
     median_ms: float = 8.0,
-    sigma: float = 0.3,
     between_runs_sigma: float = 0.03,
     users: Sequence[int] | None = None,
     certificates: Certificates | None = None,
@@ -124,19 +125,22 @@ def make_run(
     Each trial has a group `background` (histograms; closed with `vus` users or, `load="open"`, arrivals at a
     rate) and a group `probe` (curl, one row per request, new connections, 20 ms think time). `users` adds a
     factor of that name: the background's users (2 or more), whose response and CPU follow a server that
-    serves `BEARS_USERS` of them. Responses are lognormal(median_ms × effects, sigma); trials differ by a
+    serves `BEARS_USERS` of them. Responses are lognormal(median_ms × effects, `SIGMA`); trials differ by a
     factor of log-sd `between_runs_sigma`, half of its variance shared by a block. With `turns` http and https
     take turns, under a gate of 5 %, and every request is a row. The planted values are in `truth`. Same
     arguments, same tables. Raise ValueError.
     """
     planted = dict(faults or {})
     people = Populations(
-        round(duration_s * 1e9), 100_000_000, vus, probe_vus, median_ms * 1e6, sigma, between_runs_sigma, load
+        round(duration_s * 1e9), 100_000_000, vus, probe_vus, median_ms * 1e6, SIGMA, between_runs_sigma, load
     )
     if turns is not None:
         people = replace(people, duration_ns=turns.duration_ns, ramp_ns=0, turns=turns)
     if "overloaded" in planted.values() and load != "open":
         raise ValueError("overload needs load='open': a closed loop has no backlog")
+    background = _background(people) | ({"vus": f"${{{USERS}}}"} if users else {})
+    probe = {"client": "curl", "connection": "new", "executor": "constant-vus", "vus": probe_vus}
+    probe |= {"think_time": "0.02s"} | ({} if turns else {"start_when": "background.ramped"})
     study = design(
         cases=cases,
         replicates=replicates,
@@ -144,26 +148,14 @@ def make_run(
         effects=effects or {},
         excluded=excluded or {},
         duration_ns=people.duration_ns,
-        background=_background(people) | ({"vus": f"${{{USERS}}}"} if users else {}),
-        probe={
-            "client": "curl",
-            "connection": "new",
-            "executor": "constant-vus",
-            "vus": probe_vus,
-            "think_time": "0.02s",
-        }
-        | ({} if turns else {"start_when": "background.ramped"}),
+        traffic={"background": background, "probe": probe},
         seed=seed,
-        plants={},
         hostile="hostile-names" in planted.values(),
         turns=turns is not None,
         control=turns is not None and turns.control,
     )
-    case_plants = {
-        case.name: fault
-        for case in study.lock.valid_cases
-        if (fault := fault_of(planted, case.name, case.name))
-    }
+    faulty = {case.name: fault_of(planted, case.name, case.name) for case in study.lock.valid_cases}
+    case_plants = {name: fault for name, fault in faulty.items() if fault}
     study = evolve(study, lock__plants=case_plants)
     run = SyntheticRun(RunDir.create(out, "synthetic").path)
     _write_plan(run, study, certificates or Certificates())
@@ -174,13 +166,8 @@ def make_run(
 def _background(people: Populations) -> dict[str, Any]:
     ramp = f"{people.ramp_ns / 1e9:g}s"
     if people.load == "open":
-        return {
-            "executor": "constant-arrival-rate",
-            "rate": f"{people.rate_rps:.3f}/s",
-            "max_vus": OPEN_SLOTS,
-            "generators": 2,
-            "ramp_up": ramp,
-        }
+        rate = {"executor": "constant-arrival-rate", "rate": f"{people.rate_rps:.3f}/s"}
+        return {**rate, "max_vus": OPEN_SLOTS, "generators": 2, "ramp_up": ramp}
     return {"executor": "constant-vus", "vus": people.vus, "generators": 2, "ramp_up": ramp}
 
 
@@ -189,10 +176,8 @@ def _write_plan(run: RunDir, study: Design, certificates: Certificates) -> None:
     write_artefact(run.batch_path(0), randomised_blocks(study.lock))
     write_artefact(run.certificates_path, certificates)
     shares = ("background.0", "background.1", "probe.0")
-    write_artefact(
-        run.placement_path,
-        Placement(machines={"local": shares}, load_cores=(0,), server_cores=SERVER_CORES, pinned=True),
-    )
+    cores = {"load_cores": (0,), "server_cores": SERVER_CORES, "pinned": True}
+    write_artefact(run.placement_path, Placement(machines={"local": shares}, **cores))
     path = run.inputs / "objects.csv"
     with path.open("w", newline="") as file:
         rows = csv.writer(file, lineterminator="\n")
@@ -208,45 +193,21 @@ def _write_trials(run: RunDir, study: Design, people: Populations, faults: Mappi
     truths: dict[str, TrialTruth] = {}
     previous: str | None = None
     with Journal(run.events) as journal:
-        journal.write(
-            _event(
-                0,
-                "run-started",
-                study=study.lock.name,
-                profile="synthetic",
-                trials=len(planned),
-                seed=study.lock.seed,
-            )
-        )
+        about = {"study": study.lock.name, "profile": "synthetic", "seed": study.lock.seed}
+        journal.write(_event(0, "run-started", trials=len(planned), **about))
         for plan in planned:
             noise = exp(people.between_runs_sigma * (blocks[plan.block] + rng.standard_normal()) / sqrt(2))
             fault = fault_of(faults, plan.trial, plan.case)
             truths[plan.trial] = _write_trial(run, study, people, plan, fault, noise, previous)
             if fault != "unsealed":
-                journal.write(
-                    _event(
-                        plan.position + 1, "trial-sealed", trial=plan.trial, seconds=people.duration_ns / 1e9
-                    )
-                )
+                load_s = people.duration_ns / 1e9
+                journal.write(_event(plan.position + 1, "trial-sealed", trial=plan.trial, seconds=load_s))
             previous = plan.case
-        journal.write(
-            _event(
-                len(planned) + 1,
-                "run-ended",
-                exit_code=0,
-                sealed=len(run.sealed_trials()),
-                refused=0,
-                seconds=1.5 * len(planned),
-                outside_load_s=0.2 * len(planned),
-            )
-        )
-    truth = Truth(
-        cases={
-            case.name: _case_truth(study, people, case.name, case.levels) for case in study.lock.valid_cases
-        },
-        trials=truths,
-        between_runs_sigma=people.between_runs_sigma,
-    )
+        times = {"seconds": 1.5 * len(planned), "outside_load_s": 0.2 * len(planned)}
+        sealed = {"exit_code": 0, "sealed": len(run.sealed_trials()), "refused": 0}
+        journal.write(_event(len(planned) + 1, "run-ended", **sealed, **times))
+    cases = {one.name: _case_truth(study, people, one.name, one.levels) for one in study.lock.valid_cases}
+    truth = Truth(cases=cases, trials=truths, between_runs_sigma=people.between_runs_sigma)
     write_artefact(run.path / "truth.json", truth)
 
 
@@ -293,31 +254,17 @@ def _write_trial(
     phases_s = {"reset": 0.03, "warm": 0.01, "load": people.duration_ns / 1e9, "settle": 0.0, "write": 0.04}
     summary = _summary(people, plan, start_at_ns, models, groups)
     write_artefact(trial.summary, evolve(summary, turns=record))
-    write_artefact(
-        trial.lab, trial_lab(study.roles[plan.case], groups, fault, previous, plan.whole_plot, phases_s)
-    )
+    lab = trial_lab(study.roles[plan.case], groups, fault, previous, plan.whole_plot, phases_s)
+    write_artefact(trial.lab, lab)
     with Journal(trial.events) as journal:
-        journal.write(
-            _event(
-                plan.position,
-                "trial-started",
-                trial=plan.trial,
-                case=plan.case,
-                position=plan.position,
-                attempt=1,
-            )
-        )
+        about = {"trial": plan.trial, "case": plan.case, "position": plan.position, "attempt": 1}
+        journal.write(_event(plan.position, "trial-started", **about))
     if fault != "unsealed":
         facts = {"start_at_ns": start_at_ns, "shares": 3}
         seal_trial(trial, case=plan.case, replicate=plan.replicate, block=plan.block, attempt=1, facts=facts)
-    if fault == "damaged":
-        data = bytearray(trial.table("samples").read_bytes())
-        data[len(data) // 2] ^= 1
-        trial.table("samples").write_bytes(data)
     begun = {model.name: len(made) for model, made in zip(models, requests, strict=True)}
-    return TrialTruth(
-        case=plan.case, noise=noise, fault=fault, begun=begun, ok={group.name: group.ok for group in groups}
-    )
+    ok = {group.name: group.ok for group in groups}
+    return TrialTruth(case=plan.case, noise=noise, fault=fault, begun=begun, ok=ok)
 
 
 def _models(people: Populations, median_ns: float, *, tls: bool, fault: str | None) -> tuple[GroupModel, ...]:

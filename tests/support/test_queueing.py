@@ -27,9 +27,8 @@ def test_a_closed_network_is_what_mean_value_analysis_says(name: str) -> None:
     stations, think_s = NETWORKS[name]
     users = (1, 4, 12)
     known = mean_values([Known(one.mean_s, one.servers) for one in stations], think_s, users[-1])
-    seen = simulate_closed(
-        [Closed(stations, n, think_s) for n in users for _ in range(REPEATS)], REQUESTS, seed=7
-    )
+    networks = [Closed(stations, n, think_s) for n in users for _ in range(REPEATS)]
+    seen = simulate_closed(networks, REQUESTS, seed=7)
     for place, n in enumerate(users):
         mine = seen[place * REPEATS : (place + 1) * REPEATS]
         throughput = np.mean([one.throughput_rps for one in mine])

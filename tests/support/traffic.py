@@ -8,6 +8,7 @@ it.
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -45,7 +46,6 @@ class GroupModel:
     lag_ns: float = 20_000.0
     failures: float = 0.0
     generators: int = 1
-    take_first: bool = False
     by_turn: tuple[float, ...] = ()
     """for a side that takes turns: the multiplier of its responses in each turn"""
     turn_ns: int = 0
@@ -145,11 +145,8 @@ def share_tables(model: GroupModel, requests: Requests, generator: int, rows: bo
         **{name: column[mine] for name, column in vars(requests).items() if name != "waiting_due"},
         waiting_due=requests.waiting_due[generator :: model.generators],
     )
-    tables = {
-        "intervals": _intervals(model, part),
-        "histograms": _histograms(model, part),
-        "rows": _rows(model, part),
-    }
+    tables = {"intervals": _intervals(model, part), "rows": _rows(model, part)}
+    tables["histograms"] = _histograms(model, part)
     if rows:
         tables["samples"] = _samples(model, part)
     return tables
@@ -160,8 +157,6 @@ def _first_byte(requests: Requests) -> Ints:
 
 
 def _row_of(model: GroupModel, requests: Requests) -> Ints:
-    if model.take_first:
-        return np.zeros(len(requests), dtype=np.int64)
     start = requests.vu * ROWS // model.vus if model.rate_rps is None else 0
     return (start + requests.seq) % ROWS
 
@@ -253,11 +248,8 @@ def _samples(model: GroupModel, requests: Requests) -> Arrays:
     appconnect = np.where(fresh & ~refused & model.tls, service // 4, 0)
     pretransfer = np.maximum(connect, appconnect) + 1_000
     resumed = model.tls & (requests.seq > 0) & model.new_connections
-    first = {
-        "group": np.zeros(count, dtype="<u2"),
-        "vu": requests.vu.astype("<u4"),
-        "seq": requests.seq.astype("<u4"),
-    }
+    vu, seq = requests.vu.astype("<u4"), requests.seq.astype("<u4")
+    first = {"group": np.zeros(count, dtype="<u2"), "vu": vu, "seq": seq}
     return first | {
         "row": _row_of(model, requests).astype("<i8"),
         "due_ns": requests.due.astype("<i8"),
@@ -271,9 +263,7 @@ def _samples(model: GroupModel, requests: Requests) -> Arrays:
         "request_bytes": np.full(count, 110, dtype="<u4"),
         "header_bytes": np.where(answered, 180, 0).astype("<u4"),
         "body_bytes": np.where(ok, BODY_BYTES, 0).astype("<u8"),
-        "connection": (
-            requests.seq * model.vus + requests.vu if model.new_connections else requests.vu
-        ).astype("<u4"),
+        "connection": (requests.vu + requests.seq * model.vus * model.new_connections).astype("<u4"),
         "reused": (~fresh).astype("u1"),
         "tls": (np.where(resumed, 2, 1) * model.tls * ~refused).astype("u1"),
         "lookup_ns": np.zeros(count, dtype="<i8"),
@@ -305,28 +295,22 @@ def summarise(model: GroupModel, requests: Requests) -> GroupSummary:
     connections = begun if model.new_connections else len(np.unique(requests.vu))
     full = min(connections, len(np.unique(requests.vu))) * model.tls
     asked, lagged = clipped(requests.begun, requests.done), clipped(requests.ready, requests.begun)
-    active = (
-        int(np.maximum(high - np.maximum(_first_due(model, requests), low), 0).sum())
-        if model.rate_rps is None
-        else 0
-    )
-    codes = {
-        int(code): int(count)
-        for code, count in zip(*np.unique(requests.error[~ok], return_counts=True), strict=True)
-    }
+    first_due = requests.due[requests.seq == 0] if model.rate_rps is None else np.zeros(0, dtype=np.int64)
+    active = int(np.maximum(high - np.maximum(first_due, low), 0).sum())
+    failed = Counter(requests.error[~ok].tolist())
     return GroupSummary(
         name=model.name,
         due=begun + waiting,
         begun=begun,
         waiting=waiting,
         dropped=0,
+        in_flight=0,
         ok=int(ok.sum()),
         failed=int((~ok).sum()),
-        in_flight=0,
         written=int((~refused).sum()),
         completed_in_window=int(inside.sum()),
         ok_in_window=int((inside & ok).sum()),
-        errors={ERRORS[code]: count for code, count in codes.items()},
+        errors={ERRORS[code]: count for code, count in sorted(failed.items())},
         status={"200": int(ok.sum())} | ({"503": int(unexpected.sum())} if unexpected.any() else {}),
         connections_opened=connections,
         tls_full=full,
@@ -334,10 +318,9 @@ def summarise(model: GroupModel, requests: Requests) -> GroupSummary:
         bytes_sent=110 * int((~refused).sum()),
         bytes_received=int(ok.sum()) * (BODY_BYTES + 180),
         body_bytes=int(ok.sum()) * BODY_BYTES,
-        early_repeats=_early_repeats(model, requests),
+        think_ns=max(active - waited - asked - lagged, 0),
         request_ns=asked,
         lag_ns=lagged,
-        think_ns=max(active - waited - asked - lagged, 0),
         wait_ns=waited,
         active_ns=active,
         in_flight_mean=residence / (high - low),
@@ -345,14 +328,3 @@ def summarise(model: GroupModel, requests: Requests) -> GroupSummary:
         residence_ns=residence,
         longest_silence_ns=int(np.diff(edges).max()),
     )
-
-
-def _first_due(model: GroupModel, requests: Requests) -> Ints:
-    due: Ints = requests.due[requests.seq == 0]
-    return due
-
-
-def _early_repeats(model: GroupModel, requests: Requests) -> int:
-    if model.take_first:
-        return int((requests.seq > 0).sum())
-    return 0

@@ -18,7 +18,6 @@ FAULTS: Mapping[str, str] = {
     "generator is clean",
     "errors": "5 % of requests fail: refused, 503 and timed out",
     "unsealed": "the trial has no seal",
-    "damaged": "one byte of samples.parquet changed after sealing",
     "hostile-names": "cases, levels and the study carry names that break careless readers (the whole run; pattern *)",
 }
 """Fault name → what it does to the trials in which it is planted."""
