@@ -1,5 +1,4 @@
-"""The study of a synthetic run: factors and cases, a hand-made lock, the plan, and each case's true
-population."""
+"""The study of a synthetic run: factors, cases, a hand-made lock, the plan, each case's true population."""
 
 from __future__ import annotations
 
@@ -40,6 +39,8 @@ HOSTILE = (
     "+1",
     "x" * 300,
 )
+Weights = Mapping[str, float]
+Levels = Mapping[str, Sequence[str]]
 _NOT_ASKED = "the study asks for fewer cases"
 COMPARE = [
     {"name": name, "factor": factor, "baseline": baseline, "metric": "probe.response.p50"}
@@ -82,9 +83,8 @@ def design(
     if wanted is not None and wanted > base:
         levels["variant"] = [f"v{number}" for number in range(ceil(wanted / base))]
     levels |= {PROTOCOL: [*PROTOCOLS, *([AGAIN] if control else [])], SERVER: list(SERVERS)}
-    shown = {
-        name: _hostile(values) if hostile and name in extra else values for name, values in levels.items()
-    }
+    own = extra if hostile else {}
+    shown = {name: _hostile(values) if name in own else values for name, values in levels.items()}
     weights = _weights(levels, effects)
     made, roles, on_median = [], {}, {}
     for number, combination in enumerate(product(*(range(len(values)) for values in levels.values()))):
@@ -116,9 +116,7 @@ def _in_turns(lock: Lock, control: bool) -> Lock:
     )
 
 
-def _weights(
-    levels: Mapping[str, Sequence[str]], effects: Mapping[str, Mapping[str, float]]
-) -> dict[str, dict[str, float]]:
+def _weights(levels: Mapping[str, Sequence[str]], effects: Mapping[str, Weights]) -> dict[str, Weights]:
     known = {PROTOCOL: PROTOCOLS, SERVER: {name: weight for name, (_, weight, _) in SERVERS.items()}}
     found = {}
     for factor, values in levels.items():
@@ -131,13 +129,7 @@ def _hostile(values: Sequence[str]) -> list[str]:
     return [f"{HOSTILE[number % len(HOSTILE)]}{value}" for number, value in enumerate(values)]
 
 
-def _lock(
-    cases: list[Case],
-    levels: Mapping[str, Sequence[str]],
-    measure: Measure,
-    seed: int,
-    source: dict[str, Any],
-) -> Lock:
+def _lock(cases: list[Case], levels: Levels, measure: Measure, seed: int, source: dict[str, Any]) -> Lock:
     each = {name: tuple(_level(name, value) for value in values) for name, values in levels.items()}
     factors = [Factor(name=name, levels=values) for name, values in each.items()]
     return Lock(
@@ -172,8 +164,7 @@ def _source(
     traffic: Mapping[str, Mapping[str, Any]],
     hostile: bool,
 ) -> dict[str, Any]:
-    """Return the study in the study language, so that resolving it gives the same cases, groups and
-    expectations."""
+    """Return the study in the study language: resolving it gives the same cases and groups."""
     factors: dict[str, Any] = {name: list(values) for name, values in levels.items() if name != SERVER}
     factors[SERVER] = {name: SERVERS[name][2] for name in levels[SERVER]}
     if USERS in factors:

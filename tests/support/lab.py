@@ -59,8 +59,7 @@ def trial_lab(
     whole_plot: int,
     phases_s: dict[str, float],
 ) -> TrialLab:
-    """Return lab.json of a trial whose server level has this role: `direct`, `hit` or `miss`; counters agree
-    with what was written."""
+    """Return lab.json for the server's role (`direct`, `hit`, `miss`), its counters as was written."""
     written = sum(group.written for group in groups)
     seen_role = {"direct": "hit", "hit": "miss", "miss": "hit"}[role] if fault == "no-hits" else role
     at_cache = 0 if seen_role == "direct" else written
@@ -88,20 +87,12 @@ def trial_lab(
 
 
 def _conditions() -> Conditions:
-    """Return a quiet machine: the clocks agree, a core is as fast after the load as before it, 12 ports are
-    at rest."""
+    """Return a quiet machine: clocks agree, a core is as fast after as before, 12 ports are at rest."""
 
     def at(monotonic_ns: int, calibration_ns: float, time_wait: int | None = None) -> Moment:
-        return Moment(
-            monotonic_ns=monotonic_ns,
-            realtime_ns=WALL_NS + monotonic_ns,
-            boottime_ns=monotonic_ns,
-            clock_source="tsc",
-            calibration_ns=calibration_ns,
-            time_wait=time_wait,
-            tcp_sent=monotonic_ns // 10**6,
-            tcp_resent=7,
-        )
+        clocks = {"realtime_ns": WALL_NS + monotonic_ns, "boottime_ns": monotonic_ns, "clock_source": "tsc"}
+        ports = {"time_wait": time_wait, "tcp_sent": monotonic_ns // 10**6, "tcp_resent": 7}
+        return Moment(monotonic_ns=monotonic_ns, calibration_ns=calibration_ns, **clocks, **ports)
 
     limits = {"memory_bytes": 8 << 30, "open_files": 1 << 20, "local_ports": 28_232, "port_reuse_s": 1.0}
     measured = {"clock_source": "tsc", "loopback_bytes_per_s": 5e9, "timer_floor_ns": 55_000.0}
@@ -116,8 +107,7 @@ def _added(
     requests: int,
     direct: Sequence[GroupSummary] | None,
 ) -> dict[str, float]:
-    """Return counters after the load; connections and handshakes are the generators' where they reach this
-    service directly."""
+    """Return counters after the load; connections are the generators' where they reach this service."""
     status: dict[str, float] = {}
     for group in groups:
         for code, count in group.status.items():

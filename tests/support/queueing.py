@@ -246,9 +246,7 @@ def _unit(shape: Floats, rng: np.random.Generator) -> Floats:
 
 @dataclass(frozen=True)
 class OpenRun:
-    """Requests of an open network: when each was due and when it was done, and how long each station's
-    servers worked in total.
-    """
+    """Requests of an open network: when each was due and done, and how long each station's servers worked."""
 
     due_s: Floats
     done_s: Floats
@@ -261,9 +259,7 @@ class OpenRun:
 
 
 def simulate_open(stations: Sequence[Station], due_s: Floats, seed: int) -> OpenRun:
-    """Run arrivals at the ascending moments `due_s` through all stations in turn (Kiefer & Wolfowitz's
-    recursion at each).
-    """
+    """Run arrivals at ascending moments through all stations (Kiefer & Wolfowitz's recursion at each)."""
     rng = np.random.default_rng(seed)
     at = np.asarray(due_s, dtype=float)
     order = np.arange(len(at))

@@ -31,9 +31,7 @@ WALL = 1_760_000_000.0
 PROBE_THINK_NS = 20_000_000
 SERVER_CORES = (1,)
 BEARS_USERS = 6.0
-"""N* of the background in a run with a factor `users`: its users do not think, and this many fill the
-servers' core.
-"""
+"""N* in a run with a factor `users`: so many users without think time fill the servers' core."""
 _SHARPNESS = 8.0
 """How sharply response turns at N*: at N* itself it is 9 % above both asymptotes."""
 OPEN_SLOTS = 16
@@ -66,8 +64,7 @@ class Populations:
     turns: TurnModel | None = None
 
     def with_users(self, levels: Mapping[str, str]) -> Populations:
-        """Return those of a case: with a factor `users`, its background has that many, and a server that
-        serves `BEARS_USERS`."""
+        """Return those of a case: a factor `users` sets its background, on a server for `BEARS_USERS`."""
         if USERS not in levels:
             return self
         users = int(levels[USERS])
@@ -75,8 +72,7 @@ class Populations:
         return replace(self, vus=users, median_ns=self.median_ns * slower)
 
     def busy_ratio(self, levels: Mapping[str, str], median_ns: float) -> float:
-        """Return the cores that the background keeps busy: with `BEARS_USERS` users the servers' core is
-        full."""
+        """Return the cores that the background keeps busy: `BEARS_USERS` users fill the servers' core."""
         if USERS not in levels:
             return 0.0
         mean_ns, alone_ns = (one * exp(self.sigma**2 / 2) for one in (median_ns, self.median_ns))
@@ -215,12 +211,8 @@ def _case_truth(study: Design, people: Populations, case: str, levels: dict[str,
     median_ns = people.median_ns * study.factors_on_median[case]
     mean_ns = median_ns * exp(people.sigma**2 / 2)
     throughput_rps = people.rate_rps if people.load == "open" else people.vus / mean_ns * 1e9
-    return CaseTruth(
-        levels=levels,
-        median_ns={"background": median_ns, "probe": median_ns},
-        sigma=people.sigma,
-        throughput_rps=throughput_rps,
-    )
+    medians = dict.fromkeys(("background", "probe"), median_ns)
+    return CaseTruth(levels=levels, median_ns=medians, sigma=people.sigma, throughput_rps=throughput_rps)
 
 
 def _write_trial(

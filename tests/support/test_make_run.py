@@ -25,8 +25,7 @@ def test_buckets_agree_with_the_model() -> None:
 
 
 def test_it_is_a_whole_run_for_the_real_readers(run: SyntheticRun) -> None:
-    assert verify_run(run) == []
-    assert len(run.sealed_trials()) == 12
+    assert verify_run(run) == [] and len(run.sealed_trials()) == 12
     assert set(run.sealed_trials()) == {plan.trial for plan in run.planned_trials()}
     assert {plan.block for plan in run.planned_trials()[:6]} == {0}
     assert [event.kind for event in read_events(run.events).events][-1] == "run-ended"
@@ -41,8 +40,7 @@ def test_the_same_arguments_give_the_same_tables(tmp_path: Path) -> None:
 def test_hostile_names_stay_in_their_folders(tmp_path: Path) -> None:
     hostile = {"faults": {"*": "hostile-names"}, "factors": {"where": ["a", "b"]}}
     run = make_run(tmp_path, replicates=1, cases=8, **hostile)
-    assert verify_run(run) == []
-    assert len(run.sealed_trials()) == 8
+    assert verify_run(run) == [] and len(run.sealed_trials()) == 8
     assert any("<script>" in case.name for case in run.lock().cases)
     assert len(list(run.trials.iterdir())) == 8
     assert {path.parent for path in run.trials.rglob("seal.json")} == set(run.trials.iterdir())

@@ -1,6 +1,4 @@
-"""The simulated networks against known results: mean value analysis, Erlang's formula, and operational
-identities.
-"""
+"""The simulated networks against mean value analysis, Erlang's formula, and operational identities."""
 
 from __future__ import annotations
 

@@ -119,8 +119,7 @@ def _open(model: GroupModel, rng: np.random.Generator) -> Requests:
 
 
 def _draw(model: GroupModel, rng: np.random.Generator, due: Ints) -> tuple[Ints, Ints]:
-    """Return (response from the moment of readiness, the generator's lag in it). A clean lag is part of the
-    response drawn."""
+    """Return (response since readiness, the generator's lag in it); a clean lag is part of the former."""
     response = model.median_ns * np.exp(model.sigma * rng.standard_normal(len(due)))
     if model.by_turn:
         response *= np.array(model.by_turn)[np.minimum(due // model.turn_ns, len(model.by_turn) - 1)]
@@ -138,8 +137,7 @@ def _requests(columns: list[Ints], waiting_due: Ints) -> Requests:
 
 
 def share_tables(model: GroupModel, requests: Requests, generator: int, rows: bool) -> dict[str, Arrays]:
-    """Return the tables of one of the group's generators (its VUs are every `generators`-th), as the engine
-    returns them."""
+    """Return the tables of one of the group's generators (its VUs are every `generators`-th)."""
     mine = requests.vu % model.generators == generator
     part = Requests(
         **{name: column[mine] for name, column in vars(requests).items() if name != "waiting_due"},
@@ -162,8 +160,7 @@ def _row_of(model: GroupModel, requests: Requests) -> Ints:
 
 
 def _read_lag(requests: Requests) -> Ints:
-    """Return a read lag of 5 µs for every request of a group up to 1,000/s, else for one in 64, −1
-    elsewhere."""
+    """Return a read lag of 5 µs for every request up to 1,000/s, else for one in 64, −1 elsewhere."""
     span_ns = int(requests.due.max() - requests.due.min()) if len(requests) else 0
     every = len(requests) * 1e9 <= 1_000 * max(span_ns, 1)
     return np.where(every | (requests.seq % 64 == 0), 5_000, -1)

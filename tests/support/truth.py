@@ -1,5 +1,4 @@
-"""The planted values of a synthetic run: the numbers that analysis must find, and the faults that it must
-detect."""
+"""The planted values of a synthetic run: numbers that analysis must find, faults that it must detect."""
 
 from __future__ import annotations
 
@@ -37,8 +36,7 @@ class CaseTruth(Frozen):
 
 
 class TrialTruth(Frozen):
-    """What was drawn for one trial: the factor on its medians, its fault, and how many requests each group
-    made and lost."""
+    """What was drawn for one trial: the factor on its medians, its fault, requests by group."""
 
     case: str
     noise: float
@@ -62,8 +60,7 @@ class Truth(Artefact):
 
 
 def fault_of(faults: Mapping[str, str], trial: str, case: str) -> str | None:
-    """Return the fault planted in a trial: the first pattern that matches its name or its case's
-    (`hostile-names` is not a trial's)."""
+    """Return a trial's fault: the first pattern that matches its or its case's name (not `hostile-names`)."""
     for pattern, fault in faults.items():
         if fault not in FAULTS:
             raise ValueError(f"there is no fault {fault!r}; known: {', '.join(FAULTS)}")

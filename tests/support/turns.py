@@ -21,8 +21,7 @@ Table = Mapping[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class TurnModel:
-    """Turns of `length_ns`, `rounds` per block; `slow`: level of the turned factor → the multiplier of its
-    responses in each of its turns."""
+    """`rounds` turns of `length_ns` per block; `slow`: level → the multiplier of its responses by turn."""
 
     length_ns: int = 500_000_000
     pause_ns: int = 40_000_000
@@ -38,30 +37,24 @@ class TurnModel:
 
     def record(self, lock: Lock, plan: TrialPlan) -> TurnRecord:
         """Return the turns of one trial among those of its set."""
-        mine = next(
-            [case.name for case in one]
-            for one in sets_of_cases(lock.valid_cases, turned_factor(lock))
-            if plan.case in {case.name for case in one}
-        )
+        sets = sets_of_cases(lock.valid_cases, turned_factor(lock))
+        mine = next(names for one in sets if plan.case in (names := [case.name for case in one]))
         planned = TurnPlan(self.length_ns, self.pause_ns, self.rounds)
         turns = turns_of(planned, len(mine), lock.seed, plan.block)[mine.index(plan.case)]
-        return TurnRecord(
-            turns_ns=turns,
-            next_ns=tuple(end + self.pause_ns for _, end in turns),
-            p99_ns=self.p99_ns,
-            pause_ns=self.pause_ns,
-            sides=tuple(mine),
-            warm_ns=2_000_000_000,
-            settled=True,
-        )
+        next_ns = tuple(end + self.pause_ns for _, end in turns)
+        settled = {
+            "p99_ns": self.p99_ns,
+            "pause_ns": self.pause_ns,
+            "warm_ns": 2_000_000_000,
+            "settled": True,
+        }
+        return TurnRecord(turns_ns=turns, next_ns=next_ns, sides=tuple(mine), **settled)
 
 
 def in_real_time(table: Table, record: TurnRecord) -> dict[str, NDArray[Any]]:
     """Return samples or readings as a side that takes turns has them."""
-    begins, lengths = (
-        np.array(column, dtype=np.int64)
-        for column in zip(*((begin, end - begin) for begin, end in record.turns_ns), strict=True)
-    )
+    begins, ends = np.array(record.turns_ns, dtype=np.int64).T
+    lengths = ends - begins
     until = np.cumsum(lengths)
 
     def real(at: NDArray[Any]) -> NDArray[Any]:
