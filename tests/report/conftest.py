@@ -71,8 +71,11 @@ class Reported:
         return self.files["report.html"].read_text(encoding="utf-8")
 
 
+Reporter = Callable[[str], Reported]
+
+
 @pytest.fixture(scope="session")
-def reported(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Reported]:
+def reported(tmp_path_factory: pytest.TempPathFactory) -> Reporter:
     """`reported("mixed")`: made when first asked for, by whichever worker asks first; the others read what it left."""
     base = tmp_path_factory.getbasetemp()
     shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "reported"
@@ -110,23 +113,21 @@ def _read(shared: Path, name: str) -> Reported:
 
 
 @pytest.fixture(params=[name for name in RUNS if name != "slower"])
-def any_run(request: pytest.FixtureRequest, reported: Callable[[str], Reported]) -> Reported:
+def any_run(request: pytest.FixtureRequest, reported: Reporter) -> Reported:
     """Each of the runs in turn, `slower` excepted, which is only there to be compared."""
     return reported(request.param)
 
 
 @pytest.fixture
 def visited(needs: Callable[..., None], request: pytest.FixtureRequest) -> Iterator[Callable[..., Any]]:
-    """`visited(file, width, theme, anchor)`: the page, and in its `seen` every error and every request
-    that was not for the file itself."""
+    """`visited(file, width, theme, anchor)`: the page; `seen` has every error and foreign request."""
     needs("chromium")
     browser = request.getfixturevalue("browser")
     pages = []
 
     def show(file: Path, width: int = 1200, theme: str = "light", anchor: str = "") -> Any:
-        page = browser.new_page(
-            viewport={"width": width, "height": 900}, color_scheme=theme, reduced_motion="reduce"
-        )
+        size = {"width": width, "height": 900}
+        page = browser.new_page(viewport=size, color_scheme=theme, reduced_motion="reduce")
         page.seen = []
         page.on("pageerror", lambda error: page.seen.append(str(error)))
         page.on("console", lambda message: page.seen.append(message.text))
@@ -147,7 +148,7 @@ def visited(needs: Callable[..., None], request: pytest.FixtureRequest) -> Itera
 
 
 @pytest.fixture
-def opened(visited: Callable[..., Any], reported: Callable[[str], Reported]) -> Callable[..., Any]:
+def opened(visited: Callable[..., Any], reported: Reporter) -> Callable[..., Any]:
     """`opened("plain", width, theme, anchor)`: a run's report as `visited` shows it."""
     return lambda name, *where, **more: visited(reported(name).files["report.html"], *where, **more)
 
@@ -173,9 +174,7 @@ class Compared:
 
 
 @pytest.fixture(scope="session")
-def compared(
-    reported: Callable[[str], Reported], tmp_path_factory: pytest.TempPathFactory
-) -> Callable[[str, str], Compared]:
+def compared(reported: Reporter, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Compared]:
     """`compared("plain", "slower")`: made when first asked for."""
     made: dict[tuple[str, str], Compared] = {}
 

@@ -90,32 +90,20 @@ def _curve(values: list[float], failed: int = 0) -> Curve:
 
 def test_curves_are_merged_as_histograms() -> None:
     merged = merged_curve([_curve([1, 2], failed=1), _curve([2, 3])])
-    assert merged.values_s.tolist() == [1, 2, 3]
-    assert merged.at_or_below.tolist() == [1, 3, 4]
+    assert merged.values_s.tolist() == [1, 2, 3] and merged.at_or_below.tolist() == [1, 3, 4]
     assert merged.total == 5
 
 
 def test_a_curve_ends_where_failures_begin_and_the_field_says_why() -> None:
     half_failed = TailLine(_curve([0.001 * n for n in range(1, 51)], failed=50), "main c0")
-    known, beyond = (
-        number_of("probe.response.p20", Estimate(value=0.02, low=0.01, high=0.03)),
-        number_of("probe.response.p90", Estimate(value=None, why="time-out", reason="50 % failed")),
-    )
+    known = number_of("probe.response.p20", Estimate(value=0.02, low=0.01, high=0.03))
+    beyond = number_of("probe.response.p90", Estimate(value=None, why="time-out", reason="50 % failed"))
     drawn = tail_chart([half_failed], [TailMark(0.2, known), TailMark(0.9, beyond)], "half of them")
     ElementTree.fromstring(drawn)
-    assert ">failed</text>" in drawn
-    assert "too few" not in drawn
-    path = re.search(r'class="main c0" d="M[\d.]+ [\d.]+l([^"]*)"', drawn)
-    assert path
-    few = tail_chart(
-        [half_failed],
-        [TailMark(0.99, number_of("probe.response.p99", Estimate(value=None, why="too few")))],
-        "few",
-    )
-    assert "too few" in few
-
-
-def test_no_curve_without_a_value() -> None:
+    assert ">failed</text>" in drawn and "too few" not in drawn
+    assert re.search(r'class="main c0" d="M[\d.]+ [\d.]+l([^"]*)"', drawn)
+    rare = TailMark(0.99, number_of("probe.response.p99", Estimate(value=None, why="too few")))
+    assert "too few" in tail_chart([half_failed], [rare], "few")
     assert tail_chart([TailLine(_curve([], failed=4), "main")], [], "nothing") == ""
 
 
@@ -147,11 +135,8 @@ def test_no_label_of_a_column_s_axis_stands_on_another(low_s: float) -> None:
     assert len(labels) >= 3
     end = 0.0
     for one in labels:
-        width = 6 * len(one.text or "")
-        begin = (
-            float(one.attrib["x"])
-            - {"start": 0, "middle": width / 2, "end": width}[one.attrib.get("text-anchor", "start")]
-        )
+        width, anchor = 6 * len(one.text or ""), one.attrib.get("text-anchor", "start")
+        begin = float(one.attrib["x"]) - {"start": 0, "middle": width / 2, "end": width}[anchor]
         assert begin >= end, one.text
         end = begin + width
 
@@ -162,8 +147,7 @@ def test_texts_in_drawings_are_escaped() -> None:
     drawing.dot(1, 1, "dot", tip="</title><script>")
     text = drawing.render()
     ElementTree.fromstring(text)
-    assert "<script>" not in text
-    assert "\u202e" not in text
+    assert "<script>" not in text and "\u202e" not in text
 
 
 def test_the_median_over_replicates_is_numpys_own() -> None:
@@ -184,10 +168,8 @@ def test_panels_without_numbers_are_left_out() -> None:
     full = Panel("throughput", "rate_rps", [Line("a", "c0", [Series(at, np.array([1.0, 2.0]))])])
     empty = Panel("memory", "size_bytes", [Line("a", "c0", [Series(at, np.array([nan, nan]))])])
     drawn = timeline([full, empty], 1.0, (0.1, 1.0), (0.2, 1.0), "over time")
-    assert "throughput" in drawn
-    assert "memory" not in drawn
-    assert 'class="ramp"' in drawn
-    assert 'class="cut"' in drawn
+    assert "throughput" in drawn and "memory" not in drawn
+    assert 'class="ramp"' in drawn and 'class="cut"' in drawn
     assert timeline([empty], 1.0, (0.1, 1.0), (0.2, 1.0), "nothing") == ""
 
 
@@ -225,7 +207,4 @@ def test_what_lies_beyond_the_fences_is_outside() -> None:
     box = box_of(np.array([1.0, 2, 3, 4, 5, 6, 7, 8, 9, 100]))
     assert (box.p25, box.p50, box.p75) == pytest.approx((3.25, 5.5, 7.75))
     assert (box.low, box.high, box.outside) == (1.0, 9.0, (100.0,))
-
-
-def test_similar_values_have_no_outliers() -> None:
     assert box_of(np.full(9, 2.0)) == (2.0, 2.0, 2.0, 2.0, 2.0, ())

@@ -23,18 +23,13 @@ HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\rfine\u202eevil\x7f"
 _OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
-@pytest.fixture
-def screen() -> io.StringIO:
-    return io.StringIO()
-
-
 def on(screen: io.StringIO, terminal: bool) -> PlainConsole:
-    return PlainConsole(
-        file=screen, force_terminal=terminal, width=200, color_system="standard" if terminal else None
-    )
+    colours = "standard" if terminal else None
+    return PlainConsole(file=screen, force_terminal=terminal, width=200, color_system=colours)
 
 
-def test_texts_tables_and_their_heads_are_never_obeyed(screen: io.StringIO) -> None:
+def test_texts_tables_and_their_heads_are_never_obeyed() -> None:
+    screen = io.StringIO()
     table = Table(HOSTILE, title=HOSTILE)
     table.add_row(HOSTILE)
     out = on(screen, terminal=False)
@@ -45,7 +40,8 @@ def test_texts_tables_and_their_heads_are_never_obeyed(screen: io.StringIO) -> N
     assert screen.getvalue().count("[U+001B]") >= 5
 
 
-def test_a_terminals_own_colours_and_controls_stay(screen: io.StringIO) -> None:
+def test_a_terminals_own_colours_and_controls_stay() -> None:
+    screen = io.StringIO()
     out = on(screen, terminal=True)
     out.print(Text(HOSTILE, style="red"))
     assert screen.getvalue().startswith("\x1b[31m[U+001B]]0;owned")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 import pytest
 from tests.evolve import evolve
-from tests.report.conftest import Shown
+from tests.report.conftest import Reporter, Shown
 from tests.report.told_facts import doubted
 
 from svload import api
@@ -32,15 +31,12 @@ from svload.report.wording.ending import ending, exit_line
 from svload.report.wording.numbers import Numbers
 from svload.report.wording.spelling import dimension_of, full_metric, metric_label, metric_words, split_metric
 
-Reporter = Callable[[str], Any]
 THAT = "probe.success_rate >= 99 %"
 
 
 def judged(findings: Findings, outcomes: Mapping[str, str], measured: float | None = 1.0) -> Findings:
-    thresholds = tuple(
-        ThresholdResult(case=name, that=THAT, outcome=outcome, measured=measured, sentence=f"{name}: told.")
-        for name, outcome in outcomes.items()
-    )
+    fields = {"that": THAT, "measured": measured, "sentence": "told."}
+    thresholds = tuple(ThresholdResult(case=name, outcome=one, **fields) for name, one in outcomes.items())
     return evolve(findings, thresholds=thresholds)
 
 
@@ -80,9 +76,7 @@ def test_those_that_hold_everywhere_are_one_line_the_longest_wording_first(repor
         assert kept_lines(judged(findings, {"TC0": "passed", "TC1": outcome})) == (), "not in every case"
 
 
-def test_a_failure_due_to_the_servers_state_is_explained_beside_a_value_within_the_limit(
-    reported: Reporter,
-) -> None:
+def test_a_failure_by_the_servers_state_is_explained_beside_a_kept_limit(reported: Reporter) -> None:
     findings = judged(reported("plain").findings, {"TC0": "failed", "TC1": "failed"})
     by_value = findings.thresholds[0]
     by_state = evolve(by_value, overloaded=True)
@@ -112,10 +106,8 @@ def test_a_metric_with_a_limit_reads_in_words(reported: Reporter) -> None:
     limited = "probe.goodput(200 ms)"
     assert split_metric(limited) == ("probe", "goodput(200 ms)", "")
     assert dimension_of(limited) == "rate_rps"
-    assert (metric_label(limited), metric_words(limited)) == (
-        "probe: goodput within 200 ms",
-        "the goodput within 200 ms of probe",
-    )
+    assert metric_label(limited) == "probe: goodput within 200 ms"
+    assert metric_words(limited) == "the goodput within 200 ms of probe"
     assert full_metric(findings, "goodput(0.2 s)") == limited
 
 
@@ -125,11 +117,8 @@ SUCCESS = "probe.success_rate"
 
 def without_times(findings: Findings, spare: str = "") -> Findings:
     """A study that asks for success alone, and whose every time and rate is REFUSED; `spare`: but this one."""
-    times = {
-        key: "REFUSED"
-        for key in findings.trials[0].metrics
-        if split_metric(key)[1] in ("response", "throughput") and key != spare
-    }
+    keys = [key for key in findings.trials[0].metrics if split_metric(key)[1] in ("response", "throughput")]
+    times = {key: "REFUSED" for key in keys if key != spare}
     found = doubted(findings, {trial.trial: times for trial in findings.trials})
     cases = tuple(evolve(case, asked=(SUCCESS,), instrument="VALID", refused=()) for case in found.cases)
     return evolve(found, cases=cases, claims=(), findings=(), thresholds=())
@@ -147,26 +136,20 @@ def test_it_is_found_where_no_time_can_be_used_and_only_there(plain: Findings) -
     assert no_times_line(plain) == no_times_line(doubted(plain, {})) == ""
     for spare in ("probe.response.p50", "probe.throughput"):
         assert no_times_line(without_times(plain, spare)) == "", spare
-    beyond = tuple(
-        evolve(case, metrics=case.metrics | {"probe.response.p50": Estimate(value=None, why="time-out")})
-        for case in refused.cases
-    )
+    late = {"probe.response.p50": Estimate(value=None, why="time-out")}
+    beyond = tuple(evolve(case, metrics=case.metrics | late) for case in refused.cases)
     assert no_times_line(evolve(refused, cases=beyond)) == "", "fails any limit"
 
 
 def test_it_stands_before_a_passed_threshold(reported: Reporter, plain: Findings, shown: Shown) -> None:
     findings = judged(without_times(plain), {case.case: "passed" for case in plain.cases})
     held = "1 threshold holds: probe.success_rate ≥ 99 %"
-    assert headline(findings) == f"{LINE} {held}."
-    assert answer(findings).first[0].text == LINE
+    assert headline(findings) == f"{LINE} {held}." and answer(findings).first[0].text == LINE
     printed = " ".join(shown(show_findings, findings, {}, code=api.verdict_exit(findings)).split())
     page = render_page(gather(reported("plain").run, findings))[0]
     for text in (printed, page):
         assert text.index(LINE) < text.index(held)
-        assert (
-            "No response time and no rate can be used; the numbers that the study asks for (ok) are reliable"
-            in text
-        )
+        assert "no rate can be used; the numbers that the study asks for (ok) are reliable" in text
     assert "exit 0: 1 threshold holds" in printed, "success is judged whatever disturbed the times"
     assert LINE in summary_markdown(findings)
     clean = judged(doubted(plain, {}), {case.case: "passed" for case in plain.cases})
@@ -184,10 +167,8 @@ def test_a_failed_threshold_on_success_still_leads(plain: Findings) -> None:
 def test_a_study_that_asks_for_its_numbers_alone_does_not_end_with_0(plain: Findings) -> None:
     refused, clean = (without_times(plain), evolve(doubted(plain, {}), claims=(), thresholds=()))
     assert api.verdict_exit(refused) == ExitCode.REFUSED
-    assert (
-        exit_line(refused, ExitCode.REFUSED)
-        == "exit 4: could not decide: no response time and no rate can be used"
-    )
+    line = exit_line(refused, ExitCode.REFUSED)
+    assert line == "exit 4: could not decide: no response time and no rate can be used"
     assert summary_markdown(refused).startswith("## ? ")
     assert api.verdict_exit(clean) == ExitCode.DONE
     assert exit_line(clean, ExitCode.DONE) == "exit 0: the study has no threshold and no gate"

@@ -49,10 +49,8 @@ def test_a_cases_lines_and_what_gave_way_first() -> None:
         "cache: 618 sessions dropped for a full queue per trial (refused), first 1.4 s into the load, in 4 "
         "of 4 trials",
     ]
-    assert gave_way(CASE) == [
-        "cache: sessions dropped for a full queue",
-        "the accept queue of cache (8080) was full",
-    ]
+    full = "the accept queue of cache (8080) was full"
+    assert gave_way(CASE) == ["cache: sessions dropped for a full queue", full]
     workers = evolve(CASE_LIMIT, name="workers", entity="")
     assert gave_way(CaseEvidence(limits=(workers,))) == ["the workers of cache were full"]
     assert gave_way(CaseEvidence(limits=(evolve(CASE_LIMIT, verdict=False),))) == []
@@ -62,8 +60,7 @@ def test_a_cases_lines_and_what_gave_way_first() -> None:
 def test_why_of_a_case(evidence: CaseEvidence, shown: Shown) -> None:
     case = case_result("TC7", server="SATURATED", trials=("TC7.r1",), evidence=evidence)
     found = " ".join(shown(show_why, case).split())
-    assert "TC7: 1 trial, server SATURATED" in found
-    assert "more: svload why TC7.r1" in found
+    assert "TC7: 1 trial, server SATURATED" in found and "more: svload why TC7.r1" in found
     if evidence.limits:
         assert "reached first: cache: sessions dropped for a full queue" in found
         assert "then: the accept queue of cache (8080) was full" in found
@@ -98,26 +95,17 @@ def curve(n_star: float | None, *at: float, state: Bracket = "bracketed") -> Loa
 
 def evidence(*at: float) -> dict[str, CaseEvidence]:
     """CPU grows with the load and is full from 8 on; memory does not grow."""
-    return {
-        f"c{one:g}": CaseEvidence(
-            limits=(
-                limit("memory", 0.3, resource="memory"),
-                limit("cores", min(one / 8, 1.0), "reached" if one >= 8 else "clear"),
-                limit("files", 0.01, resource="descriptors"),
-            )
-        )
-        for one in at
-    }
+    memory, files = limit("memory", 0.3, resource="memory"), limit("files", 0.01, resource="descriptors")
+    cores = {one: limit("cores", min(one / 8, 1.0), "reached" if one >= 8 else "clear") for one in at}
+    return {f"c{one:g}": CaseEvidence(limits=(memory, cores[one], files)) for one in at}
 
 
 def test_the_first_level_at_n_star_stands_against_the_one_near_half_of_it() -> None:
     found = at_limit(curve(7.0, 1, 2, 4, 8, 16), evidence(1, 2, 4, 8, 16))
     assert isinstance(found, AtLimit)
     assert (found.at.at, found.half.at) == (8, 4)
-    assert [(use.what, use.half, use.at, use.state) for use in found.uses] == [
-        ("cores of web", 0.5, 1.0, "reached"),
-        ("memory of web", 0.3, 0.3, "clear"),
-    ]
+    uses = [(use.what, use.half, use.at, use.state) for use in found.uses]
+    assert uses == [("cores of web", 0.5, 1.0, "reached"), ("memory of web", 0.3, 0.3, "clear")]
 
 
 def test_where_there_are_not_both_levels_it_says_why() -> None:
@@ -130,13 +118,9 @@ def test_where_there_are_not_both_levels_it_says_why() -> None:
 
 
 def test_what_gave_way_first_limits_a_case_and_the_machines_own_is_passed_over() -> None:
-    both = CaseEvidence(
-        limits=(
-            limit("core", 1.0, "reached", own=False, first_s=0.1),
-            limit("disk_rate", 1.0, "reached", "disk", first_s=2.0),
-        ),
-        refusals=(refusal(3.0),),
-    )
+    core = limit("core", 1.0, "reached", own=False, first_s=0.1)
+    disk = limit("disk_rate", 1.0, "reached", "disk", first_s=2.0)
+    both = CaseEvidence(limits=(core, disk), refusals=(refusal(3.0),))
     found = limiting(both)
     assert (found.resource, found.state, found.others) == ("disk", "gave way", ("web: dropped",))
     queue = limiting(evolve(both, refusals=(refusal(1.0),)))
@@ -144,15 +128,8 @@ def test_what_gave_way_first_limits_a_case_and_the_machines_own_is_passed_over()
 
 
 def test_where_nothing_gave_way_the_nearest_limit_is_named_as_such() -> None:
-    found = limiting(
-        CaseEvidence(
-            limits=(
-                limit("cores", 0.7),
-                limit("memory", 0.9, resource="memory"),
-                limit("core", 0.99, own=False),
-            )
-        )
-    )
+    limits = (limit("cores", 0.7), limit("memory", 0.9, resource="memory"), limit("core", 0.99, own=False))
+    found = limiting(CaseEvidence(limits=limits))
     assert (found.resource, found.state, found.what) == ("memory", "nearest", "the memory of web 90 % in use")
     assert limiting(CaseEvidence(limits=(limit("core", 0.99, own=False),))) is None
 
@@ -164,10 +141,8 @@ def test_what_was_turned_away_stands_at_both_loads() -> None:
     evidences["c8"] = evolve(evidences["c8"], refusals=(other, refusal(2.0)))
     found = at_limit(curve(7.0, 4, 8), evidences)
     assert isinstance(found, AtLimit)
-    assert [(one.what, one.half, one.at, one.own) for one in found.turned] == [
-        ("web: dropped", 0.0, 9.0, True),
-        ("web: broken off", 0.0, 50.0, False),
-    ]
+    turned = [(one.what, one.half, one.at, one.own) for one in found.turned]
+    assert turned == [("web: dropped", 0.0, 9.0, True), ("web: broken off", 0.0, 50.0, False)]
 
 
 def test_a_machines_disk_is_one_limit_whoever_reads_it() -> None:

@@ -8,12 +8,12 @@ import struct
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 from pypdfium2 import PdfDocument
 from tests.evolve import evolve
+from tests.report.conftest import Reporter
 
 from svload.model.results import Estimate
 from svload.report.data.digest import SEGMENTS
@@ -24,7 +24,6 @@ from svload.report.figures.write import found_figures, write_figures
 
 pytestmark = pytest.mark.look
 
-Reporter = Callable[[str], Any]
 STYLE = Path(__file__).parents[2] / "src" / "svload" / "report" / "page" / "style.css"
 PX_AT_300 = 300 / 72
 
@@ -67,14 +66,10 @@ def test_axes_and_captions(drawn: Callable[[str], Path], reported: Reporter) -> 
         assert unit in texts(folder / f"{name}-double.svg")
     figures = found_figures(gather(reported("mixed").run, reported("mixed").findings))
     for figure in figures:
-        assert "n = " in figure.caption
-        assert "interval" in figure.caption
+        assert "n = " in figure.caption and "interval" in figure.caption
         assert figure.caption in (folder / "captions.md").read_text(encoding="utf-8")
-    found = (
-        ElementTree.parse(folder / "response-single.svg")
-        .getroot()
-        .findtext("{http://www.w3.org/2000/svg}desc")
-    )
+    root = ElementTree.parse(folder / "response-single.svg").getroot()
+    found = root.findtext("{http://www.w3.org/2000/svg}desc")
     assert found == next(figure.caption for figure in figures if figure.name == "response")
 
 
@@ -152,6 +147,4 @@ def test_the_comparisons_say_what_their_intervals_rest_on(reported: Reporter, un
     claim = evolve(findings.claims[0], unit=unit, blocks=6, ratio=ratio)
     (figure,) = comparisons(gather(reported("plain").run, evolve(findings, claims=(claim,))))
     assert f"n = 6 {unit}s." in figure.caption
-    assert f"(t, one {unit} left out at a time). Filled: " in figure.caption, (
-        "nothing widens it (method.md §2)"
-    )
+    assert f"(t, one {unit} left out at a time). Filled: " in figure.caption, "nothing widens it (§2)"

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
 from xml.etree import ElementTree
 
 from tests.evolve import evolve
+from tests.report.conftest import Reporter
 
 from svload.report.charts.loads import COLOURS, GridCell, limit_grid
 from svload.report.page.data import Anchors
 from svload.report.page.overall import at_limit, evidence_of, grid_views
 
-Reporter = Callable[[str], Any]
 CELLS = [
     ("1KB", [GridCell("cpu", True, "c0: the cores were full"), GridCell("cpu", True, "c1", refused=True)]),
     ("1MB", [None, GridCell("disk", False, "c3: <near>", marked=True)]),

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.report.conftest import Reporter
 
 pytestmark = pytest.mark.look
-Reporter = Callable[[str], Any]
 IN_VIEW = (
     "node => { const box = node.getBoundingClientRect(); return box.height > 0 && box.top >= 0 && "
     "box.top < innerHeight; }"
@@ -99,9 +99,8 @@ def test_two_runs_page(visited: Callable[..., Any], compared: Callable[[str, str
 @pytest.mark.parametrize(("theme", "faint"), [("light", "#ddd"), ("dark", "#333")])
 def test_a_grave_fault_would_be_found(opened: Callable[..., Any], theme: str, faint: str) -> None:
     page = opened("one", 1200, theme)
-    page.evaluate(
-        "document.querySelector('#search').closest('label').replaceWith(document.createElement('input'))"
-    )
+    bare = "replaceWith(document.createElement('input'))"
+    page.evaluate(f"document.querySelector('#search').closest('label').{bare}")
     page.evaluate(f"document.querySelector('.over').style.color = '{faint}'")
     found = " ".join(faults(page, theme))
     assert ("label" in found) == (theme == "light")

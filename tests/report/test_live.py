@@ -24,10 +24,8 @@ def group(name: str, **fields: Any) -> dict[str, Any]:
 
 def events() -> list[Event]:
     """A run in its third trial of eighty, one second apart."""
-    groups = [
-        group("background"),
-        group("probe", active_vus=10, errors={"timeout_first_byte": 12, "status": 3}),
-    ]
+    errors = {"timeout_first_byte": 12, "status": 3}
+    groups = [group("background"), group("probe", active_vus=10, errors=errors)]
     progress = [
         ("progress", {"trial": "TC7.r3", "offset_s": float(at), "groups": groups, "generator_cpu_s": 0.9 * at, "service_cores": {"cache": 0.4, "backend": 1.6}})
         for at in (1, 2, 3)
@@ -58,6 +56,13 @@ def screen(width: int = COLUMNS, colour: bool = False) -> tuple[str, str]:
     return above, out.getvalue()[len(above) :]
 
 
+def rendered(view: ScreenView) -> str:
+    out = Console(file=io.StringIO(), width=COLUMNS)
+    with out.capture() as reply:
+        out.print(view.render())
+    return reply.get()
+
+
 @pytest.mark.parametrize("width", [80, 100, 120, 60])
 def test_it_fits_and_nothing_is_cut(width: int) -> None:
     for part in screen(width):
@@ -72,18 +77,11 @@ def test_it_says_what_the_run_does(snapshot: SnapshotAssertion) -> None:
 
 
 def test_who_holds_the_machine_is_named_while_it_is_waited_for() -> None:
-    console = Console(file=io.StringIO(), width=COLUMNS)
-    view = ScreenView(console)
-
-    def shown() -> str:
-        with console.capture() as reply:
-            console.print(view.render())
-        return reply.get()
-
+    view = ScreenView(Console(file=io.StringIO(), width=COLUMNS))
     view.on_event(Event("notice", {"text": "waiting", "waiting": "svload run demo-7, pid 4711, since 18:02"}))
-    assert "waiting for this machine: svload run demo-7, pid 4711, since 18:02" in shown()
+    assert "waiting for this machine: svload run demo-7, pid 4711, since 18:02" in rendered(view)
     view.on_event(Event("phase", {"name": "up", "state": "begin"}))
-    assert "waiting for this machine" not in shown()
+    assert "waiting for this machine" not in rendered(view)
 
 
 @pytest.mark.parametrize(
@@ -119,8 +117,7 @@ def test_plain_lines_if_piped(capsys: pytest.CaptureFixture[str], snapshot: Snap
         for event in events():
             view.on_event(event)
     found = capsys.readouterr()
-    assert found.out == ""
-    assert found.err == snapshot
+    assert found.out == "" and found.err == snapshot
 
 
 def test_sides_that_take_turns_are_one_line() -> None:
@@ -133,10 +130,7 @@ def test_sides_that_take_turns_are_one_line() -> None:
         groups = [{**group("probe"), "last": last}]
         data = {"trial": f"{side}.r1", "offset_s": float(at), "groups": groups, "service_cores": {"web": 0.5}}
         view.on_event(Event("progress", data))
-        out = Console(file=io.StringIO(), width=COLUMNS)
-        with out.capture() as reply:
-            out.print(view.render())
-        seen.append(reply.get())
+        seen.append(rendered(view))
     assert all("main.r1 and new.r1 under load" in one for one in seen)
     assert all("500/s" in one and "p50 300 ms" in one and "web 1.0" in one for one in seen[1:])
 
@@ -148,15 +142,10 @@ def test_a_second_in_which_nothing_ended_has_no_latency() -> None:
         last = {"ok": 9 if p50_ns else 0, "failed": 0, "response_p50_ns": p50_ns}
         data = {"trial": "main.r1", "offset_s": float(at), "groups": [{**group("probe"), "last": last}]}
         view.on_event(Event("progress", data))
-    assert sparkline(list(view.latencies)) == "▁  █"
-    assert sparkline(list(view.rates)) == "█▁▁█"
+    assert sparkline(list(view.latencies)) == "▁  █" and sparkline(list(view.rates)) == "█▁▁█"
 
 
 def test_a_name_that_turns_the_screen_is_spelt_out() -> None:
     view = ScreenView(Console(file=io.StringIO(), width=COLUMNS))
     view.on_event(Event("trial-started", {"trial": "a\u202eb\x1b[2J"}))
-    out = Console(file=io.StringIO(), width=COLUMNS)
-    with out.capture() as reply:
-        out.print(view.render())
-    assert "\u202e" not in reply.get()
-    assert "\x1b" not in reply.get()
+    assert "\u202e" not in rendered(view) and "\x1b" not in rendered(view)

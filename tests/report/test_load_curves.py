@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 from tests.evolve import evolve
+from tests.report.conftest import Reporter
 
 from svload.model.load_curve import LoadCurve, LoadLimit
 from svload.report.charts.loads import levels_chart
@@ -18,8 +17,6 @@ from svload.report.figures.write import found_figures, write_figures
 from svload.report.wording.curve_rows import limit_rows, lines_of
 
 pytestmark = pytest.mark.look
-
-Reporter = Callable[[str], Any]
 
 
 @pytest.fixture(scope="module")
@@ -38,8 +35,7 @@ def test_the_page_draws_it_with_its_limits(reported: Reporter, curve: LoadCurve)
         assert word in drawing
     for row in limit_rows(curve):
         assert row.meaning in page
-    assert curve.demands[0].resource in page
-    assert "no peak in range" in page
+    assert curve.demands[0].resource in page and "no peak in range" in page
     assert all(sentence.split(" [")[0] in page for sentence in curve.sentences)
 
 
@@ -57,8 +53,7 @@ def test_bounds_are_drawn_as_they_are_and_left_out_where_none_is_known(curve: Lo
     lines = lines_of(curve)
     assert curve.top_rps is not None
     assert max(value for _, value in lines.most_rps) == pytest.approx(curve.top_rps)
-    assert lines.least_s[0][1] == pytest.approx(curve.alone_s)
-    assert lines.scalability
+    assert lines.least_s[0][1] == pytest.approx(curve.alone_s) and lines.scalability
     unknown = lines_of(evolve(curve, top_rps=None, scalability=None))
     assert (unknown.most_rps, unknown.least_s, unknown.scalability) == ((), (), ())
 
@@ -80,5 +75,4 @@ def test_figures_bear_units_bounds_and_limits(reported: Reporter, tmp_path: Path
             tree = ElementTree.parse(tmp_path / f"load-{side}-{width}.svg")
             assert float(tree.getroot().attrib["width"]) == pytest.approx(points, abs=1)
             texts = " ".join("".join(node.itertext()) for node in tree.iter() if node.tag.endswith("}text"))
-            assert unit in texts
-            assert "N*" in texts
+            assert unit in texts and "N*" in texts

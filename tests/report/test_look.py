@@ -13,17 +13,16 @@ from typing import Any
 import openpyxl
 import pytest
 from tests.bounds import HANG_S
+from tests.report.conftest import Reporter
 
 pytestmark = pytest.mark.look
-Reporter = Callable[[str], Any]
 
 
 @pytest.mark.parametrize("name", ["plain", "mixed", "refused", "one", "hostile", "overloaded", "unmeasured"])
 @pytest.mark.parametrize(("width", "theme"), [(1200, "light"), (800, "dark"), (400, "light")])
 def test_it_opens_cleanly(opened: Callable[..., Any], name: str, width: int, theme: str) -> None:
     page = opened(name, width, theme)
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    assert page.seen == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth") and page.seen == []
 
 
 def test_filters_search_and_sorting_work(opened: Callable[..., Any], reported: Reporter) -> None:
@@ -90,17 +89,6 @@ def test_it_can_be_read_without_script(
     context.close()
 
 
-def test_printed_no_table_leaves_its_heading_behind(opened: Callable[..., Any]) -> None:
-    page = opened("plain")
-    page.emulate_media(media="print")
-    read = "([at, name]) => getComputedStyle(document.querySelector(at))[name]"
-    for at in (".says", ".trials", "#usage"):
-        assert page.evaluate(read, [at, "breakInside"]) == "avoid", at
-    for at in ("h2", "caption", "thead", "summary"):
-        assert page.evaluate(read, [at, "breakAfter"]) == "avoid", at
-    assert page.evaluate(read, [".checks tbody tr", "breakBefore"]) == "avoid"
-
-
 @pytest.mark.parametrize("width", [900, 400])
 def test_what_introduces_a_table_is_read_without_scrolling_it(opened: Callable[..., Any], width: int) -> None:
     page = opened("plain", width)
@@ -113,14 +101,10 @@ def test_what_introduces_a_table_is_read_without_scrolling_it(opened: Callable[.
 def test_recalculation(needs: Callable[..., None], reported: Reporter, tmp_path: Path, name: str) -> None:
     needs("ssconvert")
     path, again = reported(name).files["report.xlsx"], tmp_path / "again.xlsx"
-    subprocess.run(
-        ["ssconvert", "--recalc", str(path), str(again)], capture_output=True, timeout=HANG_S, check=True
-    )
-    live, stored, anew = (
-        openpyxl.load_workbook(path),
-        openpyxl.load_workbook(path, data_only=True),
-        openpyxl.load_workbook(again, data_only=True),
-    )
+    words = ["ssconvert", "--recalc", str(path), str(again)]
+    subprocess.run(words, capture_output=True, timeout=HANG_S, check=True)
+    live = openpyxl.load_workbook(path)
+    stored, anew = (openpyxl.load_workbook(one, data_only=True) for one in (path, again))
     compared = 0
     for sheet in live.worksheets:
         for row in sheet.iter_rows():
@@ -175,7 +159,7 @@ def test_a_chart_answers_to_the_pointer(opened: Callable[..., Any], reported: Re
     assert page.seen == []
 
 
-def test_printed_all_but_the_panels_is_open_and_no_button_shows(opened: Callable[..., Any]) -> None:
+def test_printed_all_but_the_panels_is_open_and_no_heading_is_left_behind(opened: Callable[..., Any]) -> None:
     page = opened("plain", theme="dark")
     page.emulate_media(media="print")
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
@@ -183,5 +167,11 @@ def test_printed_all_but_the_panels_is_open_and_no_button_shows(opened: Callable
     assert page.locator("details.panels[open]").count() == 0
     assert page.locator("button:visible:not(.sort)").count() == 0
     assert page.evaluate("getComputedStyle(document.documentElement).colorScheme") == "light"
+    read = "([at, name]) => getComputedStyle(document.querySelector(at))[name]"
+    for at in (".says", ".trials", "#usage"):
+        assert page.evaluate(read, [at, "breakInside"]) == "avoid", at
+    for at in ("h2", "caption", "thead", "summary"):
+        assert page.evaluate(read, [at, "breakAfter"]) == "avoid", at
+    assert page.evaluate(read, [".checks tbody tr", "breakBefore"]) == "avoid"
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     assert page.locator("details:not([open])").count() > 0

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from io import StringIO
 from typing import Any
 
 import pytest
 from tests.evolve import evolve
+from tests.report.conftest import Reporter
 
 from svload.report.data.gather import Gathered, gather
 from svload.report.page import view
 from svload.report.page.detail import LARGEST_BYTES
 
 pytestmark = pytest.mark.look
-
-Reporter = Callable[[str], Any]
 
 
 def multiplied(found: Gathered, copies: int) -> Gathered:
@@ -35,16 +33,10 @@ def multiplied(found: Gathered, copies: int) -> Gathered:
         for trial in findings.trials:
             renamed = {"trial": f"{trial.trial}-{copy}", "case": f"{trial.case}-{copy}"}
             trials.append(trial.model_copy(update=renamed))
-            digests[renamed["trial"]] = replace(
-                found.digests[trial.trial], name=renamed["trial"], case=renamed["case"]
-            )
-    many = evolve(
-        findings,
-        cases=tuple(cases),
-        trials=tuple(trials),
-        sealed_trials=len(trials),
-        planned_trials=len(trials),
-    )
+            digest = found.digests[trial.trial]
+            digests[renamed["trial"]] = replace(digest, name=renamed["trial"], case=renamed["case"])
+    counts = dict.fromkeys(("sealed_trials", "planned_trials"), len(trials))
+    many = evolve(findings, cases=tuple(cases), trials=tuple(trials), **counts)
     return replace(found, findings=many, digests=digests, configs=configs)
 
 
@@ -76,8 +68,7 @@ def test_large_series_move_beside_the_page(reported: Reporter, monkeypatch: pyte
     monkeypatch.setattr(view, "LARGEST_BYTES", 1000)
     page, series = view.render_page(gather(found.run, found.findings))
     assert series is not None
-    assert len(page) < len(found.page)
-    assert "series.csv next to this page" in page
+    assert len(page) < len(found.page) and "series.csv next to this page" in page
     rows = list(csv.DictReader(StringIO(series)))
     assert {row["trial"] for row in rows} == {trial.trial for trial in found.findings.trials}
     assert {"probe", "background", "backend", "cache", "machine"} == {row["of"] for row in rows}

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Any
+from html import unescape
 from xml.etree import ElementTree
 
 import pytest
 from markdown_it import MarkdownIt
 from syrupy.assertion import SnapshotAssertion
 from tests.evolve import evolve
+from tests.report.conftest import Reporter
 
 from svload.model.capacity import CapacityResult
 from svload.model.results import Outage
@@ -18,7 +18,6 @@ from svload.report.files.junit import junit_xml
 from svload.report.files.markdown import plain, summary_markdown
 from svload.report.wording.answer import headline
 
-Reporter = Callable[[str], Any]
 STEP_BYTES_MAX = 1 << 20  # what GitHub takes of a step
 
 
@@ -44,8 +43,7 @@ def test_a_summary(reported: Reporter, snapshot: SnapshotAssertion, name: str) -
 def test_names_show_their_own_characters_and_nothing_else(reported: Reporter) -> None:
     text = summary_markdown(reported("hostile").findings)
     page = rendered(text)
-    assert "<img" not in page
-    assert "<b>" not in page
+    assert "<img" not in page and "<b>" not in page
     assert "\u202e" not in text
     assert page.count("<details>") == page.count("</details>") <= 1
 
@@ -55,8 +53,6 @@ def test_names_show_their_own_characters_and_nothing_else(reported: Reporter) ->
     ["a|b", "*a*", "_a_ b_c", "[x](http://x)", "`code`", "<script>", "![x](y)", "~~a~~", "1. a", "- a", "> a", "# a", "&amp;", "\\*", "2.1 ms [2.0, 2.3]"],
 )  # fmt: skip
 def test_plain_text_survives_the_renderer(text: str) -> None:
-    from html import unescape
-
     page = rendered(f"| a | b |\n| --- | --- |\n| {plain(text)} | x |\n\n{plain(text)}\n")
     cell = unescape(page.split("<td>")[1].split("</td>")[0])
     paragraph = unescape(page.split("<p>")[1].split("</p>")[0])
@@ -65,8 +61,6 @@ def test_plain_text_survives_the_renderer(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["@org/team", "a @b-c", "#12", "org/repo#12"])
 def test_a_name_mentions_nobody_in_a_pull_request(text: str) -> None:
-    from html import unescape
-
     page = unescape(rendered(plain(text)))
     assert not re.search(r"(?<!\w)@\w|#\d", page)
     assert page.replace("\u200b", "") == f"<p>{text}</p>\n"
@@ -78,9 +72,8 @@ def test_a_case_for_every_threshold_and_trial(reported: Reporter, name: str) -> 
     root = ElementTree.fromstring(found.files["junit.xml"].read_text(encoding="utf-8"))
     thresholds, trials = root
     named = [(case.get("classname"), case.get("name")) for case in thresholds]
-    assert [pair for pair in named if pair[0] != "comparisons"] == [
-        (one.case, one.that) for one in found.findings.thresholds
-    ]
+    held = [pair for pair in named if pair[0] != "comparisons"]
+    assert held == [(one.case, one.that) for one in found.findings.thresholds]
     sealed = {case.get("name"): case for case in trials}
     for trial in found.findings.trials:
         case = sealed[trial.trial]
@@ -110,9 +103,7 @@ def test_a_refused_trial_whose_server_disappeared_has_one_outcome(reported: Repo
     """A search may break the server: then, as for the exit code, that alone is no failure."""
     found = reported("refused").findings
     first = next(one for one in found.trials if one.verdict.instrument == "REFUSED")
-    gone = Outage(
-        group="probe", since_s=1.0, until_s=None, error="connect_refused", failed=9, sentence="server gone"
-    )
+    gone = Outage(group="probe", since_s=1.0, until_s=None, error="connect_refused", failed=9, sentence="")
     capacity = CapacityResult(over="users", state="found", sentence="12 users.") if searched else None
     found = evolve(found, trials=(evolve(first, outages=(gone,)),), capacity=capacity)
     trials = ElementTree.fromstring(junit_xml(found))[1]

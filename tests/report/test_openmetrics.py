@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
 from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from tests.report.conftest import Reporter
 from tests.support import make_run
 
 from svload import api
@@ -19,8 +18,6 @@ from svload.model.errors import SvloadError
 from svload.model.events import Event
 from svload.report.files.openmetrics import _labels, openmetrics
 from svload.store import Journal, RunDir
-
-Reporter = Callable[[str], Any]
 
 
 def families(text: str) -> dict[str, Metric]:
@@ -42,15 +39,9 @@ def test_a_parser_of_others_takes_it(reported: Reporter, name: str, stamps: bool
 def test_every_judged_number_of_a_case_is_in_it(reported: Reporter) -> None:
     found = reported("plain")
     parsed = families(openmetrics(found.run, found.findings))
-    response = {
-        (
-            sample.labels["case"],
-            sample.labels["group"],
-            sample.labels["stat"],
-            sample.labels["bound"],
-        ): sample.value
-        for sample in parsed["svload_traffic_response_seconds"].samples
-    }
+    names = ("case", "group", "stat", "bound")
+    samples = parsed["svload_traffic_response_seconds"].samples
+    response = {tuple(one.labels[name] for name in names): one.value for one in samples}
     for case in found.findings.cases:
         for stat in ("p50", "p99", "mean"):
             estimate = case.metrics.get(f"probe.response.{stat}")
@@ -84,9 +75,7 @@ def running(tmp_path: Path) -> tuple[RunDir, str]:
     return made, second
 
 
-def test_a_running_trial_is_reported_from_its_journal_and_nothing_is_judged(
-    running: tuple[RunDir, str],
-) -> None:
+def test_a_running_trial_is_reported_from_its_journal_unjudged(running: tuple[RunDir, str]) -> None:
     run, trial = running
     parsed = families(api.openmetrics(str(run.path)))
     requests = {sample.labels["state"]: sample.value for sample in parsed["svload_running_requests"].samples}
@@ -98,10 +87,8 @@ def test_a_running_trial_is_reported_from_its_journal_and_nothing_is_judged(
     assert [(s.labels["service"], s.value) for s in parsed["svload_running_service_cores"].samples] == [("cache", 0.5)]  # fmt: skip
     weak = [s for s in parsed["svload_trial_instrument"].samples if s.labels["svload_trial_instrument"] == "WEAK"]  # fmt: skip
     assert [sample.value for sample in weak] == [1]
-    assert {s.labels["state"]: s.value for s in parsed["svload_trials"].samples} == {
-        "planned": 2,
-        "sealed": 1,
-    }
+    states = {s.labels["state"]: s.value for s in parsed["svload_trials"].samples}
+    assert states == {"planned": 2, "sealed": 1}
     assert not run.findings_path.exists()
 
 

@@ -30,12 +30,8 @@ STUDY = {
 }
 
 
-GATE = {
-    "factor": "rate",
-    "baseline": "10",
-    "metric": "closed.response.p50",
-    "fail_if": "worse by more than 5 %",
-}
+GATE = {"factor": "rate", "baseline": "10", "metric": "closed.response.p50"}
+GATE["fail_if"] = "worse by more than 5 %"
 
 
 @pytest.fixture
@@ -49,8 +45,7 @@ def printed(tmp_path: Path, shown: Shown) -> Callable[..., str]:
 
 @pytest.mark.parametrize("changes", [{}, {"compare": [GATE]}], ids=["without a gate", "with one"])
 def test_a_plan(printed: Callable[..., str], snapshot: SnapshotAssertion, changes: dict[str, Any]) -> None:
-    """Each open group has its places and a closed one none; the time with what it is known by, and that of blocks which
-    the gate may add."""
+    """Each open group has its places and a closed one none; the time, and that of blocks a gate may add."""
     assert printed(**changes) == snapshot
 
 
@@ -67,16 +62,12 @@ def test_a_limit_of_writes_that_will_not_hold_is_reported(
 ) -> None:
     monkeypatch.setattr(cgroups, "writes_escape", lambda: old)
     store = {"kit": "truth", "role": "store", "disk_rate": {limited: "10 MB/s"}}
-    assert (
-        printed(lab={"web": store}).count("web: disk_rate write makes every number WEAK at best here")
-        == expected
-    )
+    line = "web: disk_rate write makes every number WEAK at best here"
+    assert printed(lab={"web": store}).count(line) == expected
 
 
 @pytest.mark.parametrize("levels", [2, 6])
-def test_repeats_are_reported_once(
-    printed: Callable[..., str], snapshot: SnapshotAssertion, levels: int
-) -> None:
+def test_repeats_are_reported_once(printed: Callable[..., str], snapshot: SnapshotAssertion, levels: int):
     text = printed(
         factors={"rate": [10, 20], "build": [f"v{number}" for number in range(levels + 1)]},
         exclude=[{"when": {"rate": 10}, "because": "slow ones are known"}],

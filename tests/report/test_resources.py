@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.report.conftest import Reporter
 
 from svload.report.data.digest import GroupDigest, SlowRequest, TrialDigest
 from svload.report.data.gather import gather
@@ -30,15 +31,10 @@ Reading = tuple[float, str, str, str, str, float]
 def _table(readings: list[Reading]) -> dict[str, Any]:
     """(second, service, monitor, entity, metric, value) as a monitors table."""
     columns = list(zip(*readings, strict=True))
-    texts = {
-        name: np.array(column, dtype=object)
-        for name, column in zip(("service", "monitor", "entity", "metric"), columns[1:5], strict=True)
-    }
-    return {
-        "offset_ns": (np.array(columns[0]) * SECOND_NS).astype("<i8"),
-        **texts,
-        "value": np.array(columns[5], dtype="<f8"),
-    }
+    named = zip(("service", "monitor", "entity", "metric"), columns[1:5], strict=True)
+    texts = {name: np.array(column, dtype=object) for name, column in named}
+    offset_ns = (np.array(columns[0]) * SECOND_NS).astype("<i8")
+    return {"offset_ns": offset_ns, **texts, "value": np.array(columns[5], dtype="<f8")}
 
 
 def test_a_counter_is_its_rate_and_one_that_began_again_is_not_negative() -> None:
@@ -50,11 +46,8 @@ def test_a_counter_is_its_rate_and_one_that_began_again_is_not_negative() -> Non
 
 
 def test_cores_are_their_sum_and_the_hottest() -> None:
-    readings = [
-        (float(at), "", "host", core, "busy_seconds_total", at * busy)
-        for core, busy in (("cpu0", 0.2), ("cpu1", 0.9))
-        for at in range(4)
-    ]
+    cores = product((("cpu0", 0.2), ("cpu1", 0.9)), range(4))
+    readings = [(float(at), "", "host", core, "busy_seconds_total", at * busy) for (core, busy), at in cores]
     found = resources_of(_table(readings), 10 * SECOND_NS)
     assert {resource.entity for resource in found} == {ALL_CORES, HOTTEST_CORE}
     both, hottest = (found[Resource("", "host", "busy_seconds_total", name)] for name in (ALL_CORES, HOTTEST_CORE))  # fmt: skip
@@ -68,11 +61,8 @@ def test_disks_and_interfaces_stay_apart_and_the_only_process_is_the_whole() -> 
     readings = [(float(at), "", "host", name, "read_bytes_total", at * 1024.0) for at in (0, 1) for name in ("vda", "vdb")]  # fmt: skip
     readings += [(float(at), "web", "process", name, "rss_bytes", 7.0) for at in (0, 1) for name in ("", "nginx")]  # fmt: skip
     found = resources_of(_table(readings), 10 * SECOND_NS)
-    assert [(one.owner, one.label) for one in found] == [
-        ("machine", "read bytes a second, vda"),
-        ("machine", "read bytes a second, vdb"),
-        ("web", "rss bytes"),
-    ]
+    disks = [("machine", f"read bytes a second, {name}") for name in ("vda", "vdb")]
+    assert [(one.owner, one.label) for one in found] == [*disks, ("web", "rss bytes")]
 
 
 def test_long_series_are_thinned_to_means_within_the_trial() -> None:
@@ -98,7 +88,6 @@ def test_what_the_monitors_cost_is_cpu_over_time_however_uneven_the_readings_are
     assert monitors_cpu(_table(others)) is None
 
 
-Reporter = Callable[[str], Any]
 STALL_S = (0.4, 0.5)
 CPU = Resource("cache", "process", "cpu_seconds_total")
 
@@ -110,30 +99,18 @@ def _series(values: list[float], end_s: float = 1.0) -> Series:
 
 @pytest.fixture
 def quiet(reported: Reporter) -> list[TrialDigest]:
-    """Four trials of one case whose slowest response is 10 to 11 ms in every tenth of a second, and
-    a cache that uses half a core."""
+    """Four trials whose slowest response is 10 to 11 ms in every tenth, and a cache on half a core."""
     found = reported("mixed")
     trial = next(iter(gather(found.run, found.findings).digests.values()))
     group = trial.groups["probe"]
     rng = np.random.default_rng(7)
     trials = []
     for number in range(4):
-        series = {
-            **group.series,
-            "slowest": _series((0.010 + 0.001 * rng.random(10)).tolist()),
-            "failures": _series([0.0] * 10),
-        }
+        slowest = _series((0.010 + 0.001 * rng.random(10)).tolist())
+        series = {**group.series, "slowest": slowest, "failures": _series([0.0] * 10)}
         resources = {CPU: _series((0.5 + 0.01 * rng.random(10)).tolist())}
-        trials.append(
-            replace(
-                trial,
-                name=f"A.r{number + 1}",
-                end_s=1.0,
-                kept_s=(0.0, 1.0),
-                groups={"probe": replace(group, series=series, slow=())},
-                resources=resources,
-            )
-        )
+        own = {"groups": {"probe": replace(group, series=series, slow=())}, "resources": resources}
+        trials.append(replace(trial, name=f"A.r{number + 1}", end_s=1.0, kept_s=(0.0, 1.0), **own))
     return trials
 
 
@@ -145,10 +122,8 @@ def _spoilt(trial: TrialDigest, **of_group: Any) -> TrialDigest:
 def _stalled(trial: TrialDigest) -> TrialDigest:
     """The same trial with one request of 0.9 s in its fifth tenth, while the cache uses two cores."""
     slowest = trial.groups["probe"].series["slowest"]
-    series = {
-        **trial.groups["probe"].series,
-        "slowest": Series(slowest.at_s, np.where(np.isclose(slowest.at_s, 0.45), 0.9, slowest.values)),
-    }
+    late = Series(slowest.at_s, np.where(np.isclose(slowest.at_s, 0.45), 0.9, slowest.values))
+    series = {**trial.groups["probe"].series, "slowest": late}
     slow = SlowRequest(0.43, 0.9, {"connect": 0.01, "server": 0.88}, "status 200")
     cpu = trial.resources[CPU]
     busy = Series(cpu.at_s, np.where(np.isclose(cpu.at_s, 0.45), 2.0, cpu.values))
@@ -163,14 +138,12 @@ def test_a_stall_is_named_with_time_and_cause(quiet: list[TrialDigest]) -> None:
     trials = [*quiet[:2], _stalled(quiet[2]), quiet[3]]
     (found,) = _named(trials)
     assert (found.trial, found.group) == ("A.r3", "probe")
-    assert found.at_s == pytest.approx(STALL_S)
-    assert found.value_s == pytest.approx(0.9)
+    assert found.at_s == pytest.approx(STALL_S) and found.value_s == pytest.approx(0.9)
     assert 0.010 < found.usual_s < 0.011
     assert [(one.resource, round(one.value, 3)) for one in found.unusual] == [(CPU, 2.0)]
     assert found.unusual[0].usual == pytest.approx(0.5, abs=0.02)
     (row,) = outlier_rows(trials, {}, "probe")
-    assert row.when == "0.4–0.5 s"
-    assert "slowest response 900 ms, usually 10" in row.what
+    assert row.when == "0.4–0.5 s" and "slowest response 900 ms, usually 10" in row.what
     assert "cache cpu, cores 2 (usually 0.50" in row.servers
     assert row.request == "due at 0.43 s, 900 ms, status 200: server 880 ms and connect 10 ms"
 

@@ -64,15 +64,13 @@ def test_the_page_draws_every_round_of_every_block(told: tuple[Findings, str]) -
     assert [len(pair.rounds) for pair in claim.evidence] == [6] * 4
     tips = re.findall(r"block (\d+), round (\d+), (https?): [\d.]+ ms", page)
     assert len(tips) == len(set(tips)) == 4 * 6 * 2
-    assert page.count("<title>other programs: ") == 4 * 6
-    assert "over all requests together" in page
+    assert page.count("<title>other programs: ") == 4 * 6 and "over all requests together" in page
 
 
 def test_the_terminal_names_the_ratio_over_all_requests(told: tuple[Findings, str], shown: Shown) -> None:
     assert "by turns; over all requests together" in shown(show_findings, told[0], {}, width=140)
     out = shown(show_why, told[0].claims[0], told[0], width=140)
-    assert "24 rounds, both sides up at once" in out
-    assert "both sides met them alike" in out
+    assert "24 rounds, both sides up at once" in out and "both sides met them alike" in out
 
 
 def pair(block: int, *rounds: tuple[float | None, float | None]) -> PairRatio:
@@ -84,7 +82,6 @@ def pair(block: int, *rounds: tuple[float | None, float | None]) -> PairRatio:
 
 def test_a_turn_without_a_number_leaves_a_gap_and_an_unread_machine_no_bar() -> None:
     drawn = rounds_chart([pair(1, (0.01, 0.02), (None, 0.02), (0.01, 0.02))], "time_s", "a", "b", "p50")
-    assert drawn.count("<circle") == 5
-    assert "<rect" not in drawn
+    assert drawn.count("<circle") == 5 and "<rect" not in drawn
     assert drawn.count('class="main c0"') == 0, "two points with a gap between them are no line"
     assert drawn.count('class="main c1"') == 1

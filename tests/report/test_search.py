@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 from rich.cells import cell_len
 from tests.evolve import evolve
-from tests.report.conftest import Shown
+from tests.report.conftest import Reporter, Shown
 
 from svload.model.capacity import CapacityResult, GainStep
 from svload.model.results import Findings
@@ -19,8 +17,6 @@ from svload.report.files.markdown import summary_markdown
 from svload.report.terminal.tables import show_findings
 from svload.report.wording.answer import answer, headline
 from svload.report.wording.search_rows import level_rows, limit_words, search_title, step_rows
-
-Reporter = Callable[[str], Any]
 
 
 @pytest.fixture
@@ -48,8 +44,7 @@ KNEE = CapacityResult(
 def test_the_answer_says_it_first(reported: Reporter, found: CapacityResult) -> None:
     findings = reported("search").findings
     first = answer(findings).first
-    assert first[0].text == found.sentence
-    assert first[0].mark == "●"
+    assert first[0].text == found.sentence and first[0].mark == "●"
     assert first[0].evidence, "the two ends"
     assert first[1].text == found.gate.sentence
     assert headline(findings).startswith(found.sentence)
@@ -63,8 +58,7 @@ def test_the_page_draws_it_and_lists_every_level(reported: Reporter, found: Capa
     section = page.partition('id="search-for"')[2].partition("</section>")[0]
     assert section.count("<svg") == 1
     for row in level_rows(reported("search").findings):
-        assert f"{row.level.load:,}" in section
-        assert f"{row.mark} {row.level.outcome}" in section
+        assert f"{row.level.load:,}" in section and f"{row.mark} {row.level.outcome}" in section
     assert "too few requests" in section
     assert 'id="search-for"' not in reported("users").page
 
@@ -75,8 +69,7 @@ def test_every_trial_is_a_mark_and_the_answer_two_lines(found: CapacityResult) -
     tips = [node.text or "" for node in tree.iter() if node.tag.endswith("title")]
     assert len(tips) == len(found.trials)
     assert sum("a first look" in tip for tip in tips) == sum(one.look for one in found.trials)
-    assert f"{found.low} at least" in drawing
-    assert f"{found.high} at most" in drawing
+    assert f"{found.low} at least" in drawing and f"{found.high} at most" in drawing
     assert drawing.count('class="band"') == sum(one.low is not None for one in found.trials)
     assert search_chart(evolve(found, trials=()), "t") == ""
 
@@ -111,11 +104,8 @@ def test_the_summary_and_junit_have_it(reported: Reporter, found: CapacityResult
         return next(one for one in suite if one.attrib["classname"] == "capacity")
 
     assert in_junit(findings).find("failure") is None
-    for state, gate, tag, mark in (
-        ("above", None, "error", "?"),
-        ("found", "fail", "failure", "✗"),
-        ("found", "open", "error", "?"),
-    ):
+    failed = ("found", "fail", "failure", "✗")
+    for state, gate, tag, mark in (("above", None, "error", "?"), failed, ("found", "open", "error", "?")):
         judged = None if gate is None else evolve(found.gate, outcome=gate)
         changed = evolve(findings, capacity=evolve(found, state=state, gate=judged))
         assert in_junit(changed).find(tag) is not None

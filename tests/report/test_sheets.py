@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 from math import exp, isclose, log
 from pathlib import Path
@@ -13,6 +12,7 @@ import openpyxl
 import pyarrow.parquet as pq
 import pytest
 from openpyxl.chart import BarChart, LineChart
+from tests.report.conftest import Reporter
 
 from svload.model.request_errors import ERRORS
 from svload.report.sheets import book as layout
@@ -40,7 +40,7 @@ def sheet_rows(path: Path, name: str, head: int, values: bool = True) -> list[Ce
 
 
 @pytest.fixture(scope="module")
-def plain(reported: Callable[..., Any]) -> Any:
+def plain(reported: Reporter) -> Any:
     return reported("plain")
 
 
@@ -52,13 +52,8 @@ def test_the_summary_is_live_and_carries_the_findings(plain: Any) -> None:
         if case.excluded is not None:
             continue
         median, mean = case.metrics["probe.response.p50"], case.metrics["probe.response.mean"]
-        low, high = median.within
-        wanted = {
-            "probe: response p50, s": median.value,
-            "low 95 %, s": low,
-            "high 95 %, s": high,
-            "probe: response mean, s": mean.value,
-        }
+        wanted = {"probe: response p50, s": median.value, "probe: response mean, s": mean.value}
+        wanted |= zip(("low 95 %, s", "high 95 %, s"), median.within, strict=True)
         for header, number in wanted.items():
             assert number is not None
             assert isclose(shown[header], number, rel_tol=1e-9), header
@@ -72,15 +67,14 @@ def test_probe_rows_hold_every_request_with_curl_s_eleven_variables(plain: Any) 
     for trial in plain.findings.trials[:2]:
         data = read_trial(plain.run.trial(trial.trial))
         mine = [row for row in rows if row["trial"] == trial.trial]
-        assert (
-            len(mine) == len(data.samples["due_ns"]) == data.summary.groups[data.group_index("probe")].begun
-        )
+        probe = data.summary.groups[data.group_index("probe")]
+        assert len(mine) == len(data.samples["due_ns"]) == probe.begun
         assert [row["size_download"] for row in mine] == data.samples["body_bytes"].tolist()
         total = (data.samples["done_ns"] - data.samples["begun_ns"]) / 1e9
         assert np.allclose([row["time_total"] for row in mine], total, rtol=0, atol=0.51e-6)
 
 
-def test_a_failed_request_has_no_response_time_and_still_counts(reported: Callable[..., Any]) -> None:
+def test_a_failed_request_has_no_response_time_and_still_counts(reported: Reporter) -> None:
     rows = sheet_rows(reported("mixed").files["report.xlsx"], "probe rows", 1)
     failed = [row for row in rows if row["case"] == "TC2" and row["error"] != "none"]
     assert failed
@@ -94,31 +88,25 @@ def test_one_sheet_a_comparison_with_the_pairs_and_the_paper_s_formula(plain: An
         claims = [claim for claim in plain.findings.claims if claim.name.startswith(comparison.name)]
         values = sheet_rows(path, comparison.name, 3)
         formulas = sheet_rows(path, comparison.name, 3, values=False)
-        assert [(row["baseline case"], row["treatment case"]) for row in values] == [
-            pair for claim in claims for pair in claim.pairs
-        ]
+        shown = [(row["baseline case"], row["treatment case"]) for row in values]
+        assert shown == [pair for claim in claims for pair in claim.pairs]
         for row, live in zip(values, formulas, strict=True):
             assert isclose(row["ratio"], row["treated"] / row["baseline"], rel_tol=1e-9)
             assert live["ratio"].startswith("=")
             before, after = row["baseline"], row["treated"]
-            assert isclose(
-                row["(before − after) / max, as in the paper"],
-                (before - after) / max(before, after),
-                rel_tol=1e-9,
-            )
+            lost = (before - after) / max(before, after)
+            assert isclose(row["(before − after) / max, as in the paper"], lost, rel_tol=1e-9)
         ratios = [row["ratio"] for row in values if row["treatment"] == claims[0].treatment]
         assert claims[0].ratio.value is not None
         assert isclose(exp(sum(map(log, ratios)) / len(ratios)), claims[0].ratio.value, rel_tol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["hostile", "mixed", "refused", "one", "overloaded", "unmeasured"])
-def test_no_formula_without_value_and_no_string_became_one(reported: Callable[..., Any], name: str) -> None:
+def test_no_formula_without_value_and_no_string_became_one(reported: Reporter, name: str) -> None:
     found = reported(name)
     path = found.files["report.xlsx"]
     live, values = workbook(path, False), workbook(path, True)
-    names = {case.case for case in found.findings.cases} | {
-        level for case in found.findings.cases for level in case.levels.values()
-    }
+    names = {name for case in found.findings.cases for name in (case.case, *case.levels.values())}
     for sheet in live.worksheets:
         for row in sheet.iter_rows():
             for cell in row:
@@ -181,9 +169,8 @@ def test_the_long_tables_stand_beside_it_as_parquet(plain: Any) -> None:
     rows = sheet_rows(plain.files["report.xlsx"], "probe rows", 1)
     beside = pq.read_table(plain.files["probe.parquet"]).to_pylist()
     assert len(rows) == len(beside) > 0
-    totals = [
-        sorted(row["time_total"] for row in held if row["time_total"] is not None) for held in (rows, beside)
-    ]
+    times = [[row["time_total"] for row in held] for held in (rows, beside)]
+    totals = [sorted(time for time in held if time is not None) for held in times]
     assert np.allclose(*totals, rtol=0, atol=0.51e-6)  # curl's own microseconds
     assert {row["trial"] for row in rows} == {row["trial"] for row in beside}
 
@@ -203,14 +190,6 @@ def test_too_many_requests_are_left_out(plain: Any, tmp_path: Path, monkeypatch:
     assert 500 < book["probe rows"].max_row - 1 <= 1000
     guide = " ".join(str(row[1]) for row in book["Guide"].iter_rows(max_col=2, values_only=True) if row[1])
     assert "probe.parquet has those of" in guide
-
-
-Reporter = Callable[[str], Any]
-
-
-@pytest.fixture(scope="module")
-def book(reported: Reporter) -> openpyxl.Workbook:
-    return openpyxl.load_workbook(reported("plain").files["report.xlsx"], data_only=True)
 
 
 @pytest.mark.parametrize(
@@ -238,15 +217,12 @@ def test_an_axis_is_logarithmic_only_where_all_values_can_stand_on_it() -> None:
 
 def _widths(sheet: Any) -> dict[int, float]:
     """Column → width in characters; openpyxl reads equal neighbours as one."""
-    return {
-        column: round(found.width - 0.71, 2)
-        for found in sheet.column_dimensions.values()
-        for column in range(found.min, found.max + 1)
-    }
+    each = sheet.column_dimensions.values()
+    return {place: round(one.width - 0.71, 2) for one in each for place in range(one.min, one.max + 1)}
 
 
-def test_no_heading_is_cut(book: openpyxl.Workbook) -> None:
-    for sheet in book.worksheets:
+def test_no_heading_is_cut(plain: Any) -> None:
+    for sheet in workbook(plain.files["report.xlsx"], True).worksheets:
         widths = _widths(sheet)
         for table in sheet.tables.values():
             for cell in sheet[table.ref][0]:
@@ -257,23 +233,14 @@ def test_no_heading_is_cut(book: openpyxl.Workbook) -> None:
                 assert points >= layout.header_height([str(cell.value)], [width]), (sheet.title, cell.value)
 
 
-def _chart(path: Path, sheet: str) -> Any:
-    return openpyxl.load_workbook(path)[sheet]._charts[0]
-
-
-def test_medians_have_markers_with_intervals(reported: Reporter, book: openpyxl.Workbook) -> None:
-    found = reported("plain")
-    path = found.files["report.xlsx"]
-    chart = _chart(path, "Summary")
-    assert isinstance(chart, LineChart)
-    assert len(chart.series) == 3
-    medians = [case.metrics["probe.response.p50"].value for case in found.findings.cases]
+def test_medians_have_markers_with_intervals(plain: Any) -> None:
+    values, book = (workbook(plain.files["report.xlsx"], one) for one in (True, False))
+    chart = book["Summary"]._charts[0]
+    assert isinstance(chart, LineChart) and len(chart.series) == 3
+    medians = [case.metrics["probe.response.p50"].value for case in plain.findings.cases]
     assert (chart.y_axis.scaling.logBase == 10) is wide(medians)
-    for comparison in found.run.lock().comparisons:
-        chart = _chart(path, comparison.name)
-        assert isinstance(chart, BarChart)
-        assert chart.x_axis.crossesAt == 1
-        shown = " ".join(
-            str(cell.value) for row in book[comparison.name].iter_rows() for cell in row if cell.value
-        )
-        assert "Columns start at 1, no difference" in shown
+    for comparison in plain.run.lock().comparisons:
+        chart = book[comparison.name]._charts[0]
+        assert isinstance(chart, BarChart) and chart.x_axis.crossesAt == 1
+        shown = [str(cell.value) for row in values[comparison.name].iter_rows() for cell in row]
+        assert "Columns start at 1, no difference" in " ".join(shown)

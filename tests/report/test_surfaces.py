@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import openpyxl
 import pytest
 from tests.evolve import evolve
-from tests.report.conftest import Shown
+from tests.report.conftest import Reporter, Shown
 from tests.report.told_facts import MEDIAN, TAIL, doubted, outcomes
 
 from svload.analysis.checks import all_checks
@@ -24,10 +23,7 @@ from svload.report.terminal.tables import show_findings
 from svload.report.wording.answer import answer, headline, leading_failures
 from svload.report.wording.spelling import cause
 
-Reporter = Callable[[str], Any]
-_NAMED = re.compile(
-    r"\b(hiccups|generator-harm|others-cpu|run-queue|steal|warm-up|accounting|manipulation)\b"
-)
+_NAMED = re.compile(r"\b(hiccups|generator-harm|others-cpu|run-queue|steal|warm-up|accounting|manipulation)")
 """Names of checks that sentences used to be made of."""
 
 
@@ -36,12 +32,6 @@ def graded(findings: Findings, grade: Grade) -> Findings:
     case = findings.cases[0]
     marks: dict[str, dict[str, Grade]] = {name: {MEDIAN: grade, TAIL: grade} for name in case.trials}
     return evolve(doubted(findings, marks), findings=())
-
-
-def page(findings: Findings, run: Any, capsys: pytest.CaptureFixture[str]) -> str:
-    """Its answer, up to the table that shows every verdict."""
-    text = render_page(gather(run, findings))[0]
-    return re.sub(r"<[^>]+>", " ", text.partition("<main")[2].partition('id="matrix"')[0])
 
 
 def test_no_sentence_is_made_of_a_checks_name(reported: Reporter) -> None:
@@ -126,9 +116,8 @@ def test_a_failed_gate_leads_before_any_other_claim(reported: Reporter) -> None:
     findings = outcomes(reported("plain").findings)
     late = evolve(findings, claims=findings.claims[::-1])
     assert answer(late).claims[0].failed
-    assert headline(late).startswith(
-        "GATE FAILED: worse by more than 5 % (HTTPS against HTTP). https against http: the median response"
-    )
+    failed = "GATE FAILED: worse by more than 5 % (HTTPS against HTTP)."
+    assert headline(late).startswith(f"{failed} https against http: the median response")
     (first,) = [one for one in answer(late).first if one.text.startswith("GATE FAILED")]
     assert (first.mark, first.evidence) == ("✗", ("HTTPS against HTTP",))
     passed = tuple(evolve(one, gate=None) for one in late.claims)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -14,7 +15,7 @@ import pytest
 from rich.cells import cell_len
 from syrupy.assertion import SnapshotAssertion
 from tests.evolve import evolve
-from tests.report.conftest import Shown
+from tests.report.conftest import Reporter, Shown
 from tests.report.told_facts import MEDIAN, TAIL, doubted, outcomes
 from tests.results import trial_result
 
@@ -43,7 +44,6 @@ from svload.report.wording.certified import instrument_line, instrument_words
 from svload.report.wording.claimed import claimed
 from svload.report.wording.spelling import cause
 
-Reporter = Callable[[str], Any]
 REPORTS = ["plain", "mixed", "hostile", "refused", "one", "overloaded", "unmeasured"]
 
 
@@ -74,8 +74,7 @@ def test_the_answer_stands_first_then_the_doubts_and_the_paths_last(shown: Shown
     begins = ("✗ probe.success_rate", "Comparisons of probe p50", ("~ Rough", "~ Not usable"), "case ")
     at = [next(n for n, line in enumerate(lines) if line.startswith(one)) for one in begins]
     assert at == sorted(at)
-    assert lines[-2].endswith("report.html")
-    assert lines[-1].startswith("exit 1: 1 threshold failed")
+    assert lines[-2].endswith("report.html") and lines[-1].startswith("exit 1: 1 threshold failed")
     assert any(line.endswith("svload why") for line in lines[at[2] : at[2] + 3])
     for claim in reported("mixed").findings.claims:
         assert len([line for line in lines if claim.name in line]) == 1
@@ -105,15 +104,12 @@ def cells(findings: Findings, width: int = 200) -> dict[str, list[str]]:
 
 
 def test_a_cell_bears_its_own_mark(reported: Reporter) -> None:
-    grades: dict[str, Any] = {
-        "TC1.r1": {MEDIAN: "WEAK"},
-        **{f"TC2.r{n}": {TAIL: "REFUSED"} for n in (1, 2, 3)},
-    }
+    grades: dict[str, Any] = {f"TC2.r{n}": {TAIL: "REFUSED"} for n in (1, 2, 3)}
+    grades["TC1.r1"] = {MEDIAN: "WEAK"}
     findings = doubted(reported("plain").findings, grades)
     shown = cells(findings)
     assert [text[-1] for text in shown["probe p50"][:2]] == ["]", "~"]
-    assert shown["p99"][2].endswith("✗")
-    assert not shown["p99"][0].endswith("✗")
+    assert shown["p99"][2].endswith("✗") and not shown["p99"][0].endswith("✗")
 
 
 @pytest.mark.parametrize("width", [200, 80, 60])
@@ -124,12 +120,9 @@ def test_the_compared_number_always_has_a_column(reported: Reporter, width: int)
 
 
 def asked_by_threshold(findings: Findings, *criteria: str) -> Findings:
-    held = [
-        ThresholdResult(case=case.case, that=that, outcome="passed", measured=0.1, sentence="", told="")
-        for case in findings.cases
-        for that in criteria
-    ]
-    return evolve(findings, thresholds=tuple(held))
+    one = ThresholdResult(case="", that="", outcome="passed", measured=0.1, sentence="")
+    pairs = product((case.case for case in findings.cases), criteria)
+    return evolve(findings, thresholds=tuple(evolve(one, case=case, that=that) for case, that in pairs))
 
 
 @pytest.mark.parametrize("width", [200, 80, 60])
@@ -157,19 +150,20 @@ def test_a_scenario_has_a_row_a_step(reported: Reporter) -> None:
     findings = reported("plain").findings
     cases = []
     for case in findings.cases:
-        steps = {
-            f"probe.{step}.{key.removeprefix('probe.')}": evolve(one, value=factor * one.value if one.value else None, low=None, high=None)
-            for step, factor in (("login", 0.5), ("order", 2.0))
-            for key, one in case.metrics.items()
-            if key.startswith("probe.")
-        }  # fmt: skip
+        steps = {}
+        for step, factor in (("login", 0.5), ("order", 2.0)):
+            for key, one in case.metrics.items():
+                if key.startswith("probe."):
+                    value = factor * one.value if one.value else None
+                    steps[key.replace("probe", f"probe.{step}", 1)] = evolve(
+                        one, value=value, low=None, high=None
+                    )
         cases.append(evolve(case, metrics={**case.metrics, **steps}))
     table = case_table(evolve(findings, cases=tuple(cases)), 100)
     names = [cell.text for cell in table.columns[0].cells]
     assert names[:3] == [findings.cases[0].case, "  └ login", "  └ order"]
     medians = next(one for one in table.columns if one.heading == "probe p50").cells
-    assert medians[1].text
-    assert medians[1].text != medians[2].text
+    assert medians[1].text and medians[1].text != medians[2].text
 
 
 def test_narrow_terminals_lose_the_least_needed_columns(reported: Reporter) -> None:
@@ -270,17 +264,13 @@ def test_ten_long_findings_fit_24_lines(reported: Reporter, shown: Shown, width:
     findings = found.findings
     words = " ".join(["a sentence that goes on and on"] * 8)
     if long in ("first", "all"):
-        result = [
-            Finding(kind="death", sentence=f"{n}: {words}.", evidence=(), certainty="certain")
-            for n in range(10)
-        ]
+        one = Finding(kind="death", sentence="", evidence=(), certainty="certain")
+        result = [evolve(one, sentence=f"{n}: {words}.") for n in range(10)]
         findings = evolve(findings, findings=(*result, *findings.findings))
     if long in ("doubts", "all"):
-        that = tuple(
-            ThresholdResult(case=findings.cases[0].case, that=f"probe.response.p50 < {n}.{'1' * 200} s", outcome="no value", measured=None, sentence="")
-            for n in range(10)
-        )  # fmt: skip
-        findings = evolve(findings, thresholds=that)
+        asked = (f"probe.response.p50 < {n}.{'1' * 200} s" for n in range(10))
+        one = ThresholdResult(case="TC0", that="", outcome="no value", measured=None, sentence="")
+        findings = evolve(findings, thresholds=tuple(evolve(one, that=that) for that in asked))
     if long in ("claims", "all"):
         findings = gated(findings, (8,), 20)
         claims = tuple(evolve(one, name=f"{one.name} {words[:90]}") for one in findings.claims)
@@ -319,9 +309,7 @@ def test_a_trials_own_grade_is_shown(reported: Reporter, shown: Shown, tmp_path:
     cells = {row[1]: row[4] for row in sheet.iter_rows(min_row=3, values_only=True)}
     root = ElementTree.fromstring(junit_xml(findings))
     of_junit = {
-        case.get("name"): [
-            one.get("value") for one in case.iter("property") if one.get("name") == "instrument"
-        ]
+        case.get("name"): [one.get("value") for one in case.iterfind(".//property[@name='instrument']")]
         for case in root[1]
     }
     for trial in (first, second, third):
@@ -330,9 +318,8 @@ def test_a_trials_own_grade_is_shown(reported: Reporter, shown: Shown, tmp_path:
         assert re.findall(r"<small>([A-Z]+, then [A-Z]+)</small>", row) == ([words] if words else [])
         assert cells[trial.trial] == (words or trial.verdict.instrument)
         assert of_junit[trial.trial] == ([words] if words else [])
-        assert f": {words or trial.verdict.instrument}, server" in shown(
-            show_why, trial, findings, width=2000
-        )
+        why = shown(show_why, trial, findings, width=2000)
+        assert f": {words or trial.verdict.instrument}, server" in why
 
 
 def test_claims_of_a_run_that_is_judged_again_are_exploratory(reported: Reporter, shown: Shown) -> None:
@@ -375,28 +362,20 @@ def test_rows_name_the_columns_left_out(cells: list[Any], width: int, shown: Sho
 @pytest.mark.parametrize("names", [["case"], ["case", "sentence"], WIDE[:6]])
 def test_rows_that_fit_are_shown_whole(names: list[str], shown: Shown) -> None:
     reply = shown(show_rows, names, [["TC1", TEXT, *"wxyz"][: len(names)]], width=80)
-    assert reply.splitlines()[0].split() == names
-    assert "do not fit" not in reply
+    assert reply.splitlines()[0].split() == names and "do not fit" not in reply
 
 
-LEVEL = InstrumentLevel(
-    service_ns=10**6,
-    n=600,
-    truth_p50_ns=1_001_000,
-    truth_p99_ns=1_090_000,
-    seen_p50_ns=1_031_000,
-    seen_p99_ns=1_080_000,
-)
-HELD = InstrumentCertificate(
-    place=Place(host="A processor #1234", kernel="6.1", engine="abcdef"), made_wall=1.76e9, levels=(LEVEL,)
-)
+TRUTH = {"truth_p50_ns": 1_001_000, "truth_p99_ns": 1_090_000}
+TIMES = TRUTH | {"seen_p50_ns": 1_031_000, "seen_p99_ns": 1_080_000}
+LEVEL = InstrumentLevel(service_ns=10**6, n=600, **TIMES)
+PLACE = Place(host="A processor #1234", kernel="6.1", engine="abcdef")
+HELD = InstrumentCertificate(place=PLACE, made_wall=1.76e9, levels=(LEVEL,))
 
 
 def test_two_runs_have_ratios_without_intervals(shown: Shown) -> None:
     row = {"case": "TC0", "metric": "probe.response.p50", "ratio": 1234.5, "note": "not interleaved"}
     found = shown(show_comparison, [row, row | {"ratio": None}], Path("compare.html"))
-    assert " 1,230 " in found
-    assert "95 %" not in found
+    assert " 1,230 " in found and "95 %" not in found
 
 
 def test_the_bias_is_reported_with_its_sign_and_place() -> None:
@@ -404,8 +383,7 @@ def test_the_bias_is_reported_with_its_sign_and_place() -> None:
     assert "1 ms: +30 µs at p50, −10 µs at p99" in line
     head, level = instrument_words(HELD.model_dump(mode="json"))
     assert "2025-10-09, A processor #1234, kernel 6.1" in head
-    assert "p50 +30 µs" in level
-    assert "600 requests" in level
+    assert "p50 +30 µs" in level and "600 requests" in level
 
 
 def test_why_marks_what_was_not_measured(shown: Shown) -> None:
@@ -414,5 +392,4 @@ def test_why_marks_what_was_not_measured(shown: Shown) -> None:
         CheckResult(check="clocks", grade="VALID", sentence="The clocks were stable."),
     )
     reply = shown(show_why, trial_result("TC0", checks=checks))
-    assert "– Not measured" in reply
-    assert "✓ 1 more check found nothing" in reply
+    assert "– Not measured" in reply and "✓ 1 more check found nothing" in reply

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import itertools
 import re
-from collections.abc import Callable
 from html import unescape
 from math import isclose
 from pathlib import Path
@@ -15,10 +13,10 @@ import openpyxl
 import pytest
 from openpyxl import Workbook
 from tests.evolve import evolve
+from tests.report.conftest import Reporter
 from tests.report.test_page import with_steps
 from tests.report.told_facts import MEDIAN, TAIL, doubted, outcomes
 
-import svload
 from svload.model.load_summary import LoadSummary
 from svload.model.results import Belief, CaseResult, Estimate, StageResult
 from svload.model.visible import visible
@@ -36,11 +34,6 @@ from svload.report.wording.numbers import Number, Numbers, number_of, too_few_ru
 from svload.report.wording.spelling import full_metric, outcome_words, show_ratio, show_value
 
 pytestmark = pytest.mark.slow
-
-Reporter = Callable[[str], Any]
-PACKAGE = Path(svload.__file__).parent
-ROOMS = ("report", "analysis", "api", "cli")
-"""Who reads what analysis wrote: by fields and codes alone."""
 
 
 def number(**fields: Any) -> Number:
@@ -66,9 +59,7 @@ def number(**fields: Any) -> Number:
         (1.0, 0.0, "no bound below"),
     ],
 )
-def test_a_bound_is_reported_where_it_is_not_zero(
-    below: float | None, above: float | None, expected: str
-) -> None:
+def test_a_bound_is_reported_if_not_zero(below: float | None, above: float | None, expected: str):
     belief = Belief(grade="WEAK", below=below, above=above)
     assert number(belief=belief).bound == expected
 
@@ -94,11 +85,9 @@ def test_no_number_has_an_exponent() -> None:
 
 
 def test_marks_are_the_number_s_own() -> None:
-    assert number().marked == "2.1 ms"
-    assert number(belief=Belief(grade="WEAK")).marked == "2.1 ms ~"
+    assert number().marked == "2.1 ms" and number(belief=Belief(grade="WEAK")).marked == "2.1 ms ~"
     assert number(belief=Belief(grade="REFUSED")).marked == "2.1 ms ✗"
-    assert number(weak=True).marked == "2.1 ms °"
-    assert number(why="grows").marked == "2.1 ms °"
+    assert number(weak=True).marked == "2.1 ms °" and number(why="grows").marked == "2.1 ms °"
     assert number(weak=True, belief=Belief(grade="WEAK")).marked == "2.1 ms ~"
     assert number().whole == "2.1 ms [2, 2.3]"
 
@@ -107,12 +96,8 @@ def test_a_null_is_reported_by_its_code_and_never_by_its_sentence() -> None:
     short = number(value=0.0021, high=None, why="too few", need=368, n_eff=335.4, weak=True)
     assert short.marked == "2.1 ms °"
     assert "(368 for p99)" in too_few_rule([short]).replace("each trial: ", "(").replace(".", ")")
-    misleading = number(
-        value=None,
-        low=None,
-        high=None,
-        reason="too few: 3 effective requests, p99 needs 368; > time-out; grows",
-    )
+    reason = "too few: 3 effective requests, p99 needs 368; > time-out; grows"
+    misleading = number(value=None, low=None, high=None, reason=reason)
     assert misleading.text == "–"
     assert number_of(TAIL, None).text == "not measured"
 
@@ -120,8 +105,7 @@ def test_a_null_is_reported_by_its_code_and_never_by_its_sentence() -> None:
 def test_a_refused_number_without_a_value_shows_what_was_measured() -> None:
     belief = Belief(grade="REFUSED", as_measured=0.0042)
     one = number(value=None, low=None, high=None, why="refused", belief=belief)
-    assert one.refused
-    assert one.marked == "4.2 ms ✗"
+    assert one.refused and one.marked == "4.2 ms ✗"
     assert one.value is None
 
 
@@ -134,43 +118,6 @@ def test_a_case_s_number_counts_the_trials_that_carry_it(reported: Reporter) -> 
     assert found.counts(first, MEDIAN) == ("TC0.r1", "TC0.r2", "TC0.r3")
     assert found.of_case(second, MEDIAN).mark == "~"
     assert found.of_case(second, TAIL).mark in ("°", "~")
-
-
-def _parsed(tree: ast.AST) -> list[str]:
-    """Calls that take sentences apart: of `.sentence`, `.reason` and the like by partition, split,
-    startswith, find, `in`, or a pattern."""
-    result = {"sentence", "reason", "reasons", "note", "remedy", "floor"}
-    taking = {"partition", "rpartition", "split", "rsplit", "startswith", "endswith", "find", "index", "removeprefix", "removesuffix", "replace"}  # fmt: skip
-    patterns = {"search", "match", "fullmatch", "findall", "finditer", "sub"}
-
-    def sentence(node: ast.AST) -> bool:
-        return isinstance(node, ast.Attribute) and node.attr in result
-
-    found = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            if node.func.attr in taking and sentence(node.func.value):
-                found.append(ast.unparse(node))
-            if node.func.attr in patterns and any(map(sentence, node.args)):
-                found.append(ast.unparse(node))
-        if (
-            isinstance(node, ast.Compare)
-            and any(isinstance(op, (ast.In, ast.NotIn)) for op in node.ops)
-            and any(map(sentence, node.comparators))
-        ):
-            found.append(ast.unparse(node))
-    return found
-
-
-@pytest.mark.parametrize("room", ROOMS)
-def test_nothing_in_the_room_takes_a_sentence_of_analysis_apart(room: str) -> None:
-    found = {}
-    paths = sorted((PACKAGE / room).rglob("*.py"))
-    assert len(paths) > 5
-    for path in paths:
-        if taken := _parsed(ast.parse(path.read_text(encoding="utf-8"))):
-            found[str(path.relative_to(PACKAGE))] = taken
-    assert found == {}
 
 
 class _Page:
@@ -226,8 +173,7 @@ HEADINGS = {
 
 
 def _agree(cell: Any, one: Number) -> bool:
-    """Whether a workbook's cell says what the number is: a number that counts as number,
-    all else as text with its mark."""
+    """Whether a workbook's cell is the number: one that counts as number, all else as text with its mark."""
     if one.value is not None and not one.refused:
         return isinstance(cell, (int, float)) and isclose(cell, one.value, rel_tol=1e-9, abs_tol=1e-12)
     return isinstance(cell, str) and one.text in cell and ("✗" in cell) is one.refused
@@ -287,19 +233,12 @@ def _same_groups(gathered: Gathered, ran: list[CaseResult], articles: list[str],
             continue
         names = [group.name for group in gathered.configs[case.case].groups]
         metrics = {f"{name}.": GROUP_METRICS for name in names}
-        steps = [
-            f"{group.name}.{step.name}."
-            for group in gathered.configs[case.case].groups
-            for scenario in group.scenarios
-            for step in scenario.steps
-        ]
+        scenarios = [(one.name, part) for one in gathered.configs[case.case].groups for part in one.scenarios]
+        steps = [f"{group}.{step.name}." for group, scenario in scenarios for step in scenario.steps]
         shown = [*_Page.rows(article, "groups"), *_Page.rows(article, "steps")]
         metrics |= dict.fromkeys(steps, STEP_METRICS)
         for (owner, of), cells in zip(metrics.items(), shown, strict=True):
-            assert cells == [found.of_case(case, owner + metric).marked for metric in of], (
-                case.case,
-                owner,
-            )
+            assert cells == [found.of_case(case, owner + metric).marked for metric in of], (case.case, owner)
             for key in (owner + metric for metric in of):
                 cell = sheet[clean(case.case)].get(clean(heading(key)))
                 if cell is not None:
@@ -316,18 +255,10 @@ def _same_claims(gathered: Gathered, page: _Page, book: Workbook) -> int:
     for found, cells, outcome in zip(claims, shown, words, strict=True):
         claim, row = found.claim, rows[clean(found.claim.name)]
         known = (claim.ratio.value, claim.ratio.low, claim.ratio.high, claim.p_adjusted)
-        for value, cell, text in zip(
-            known,
-            (row[name] for name in ("pooled ratio", "low 95 %", "high 95 %", "p (Holm)")),
-            cells,
-            strict=False,
-        ):
+        mine = [row[name] for name in ("pooled ratio", "low 95 %", "high 95 %", "p (Holm)")]
+        for value, cell, text in zip(known, mine, cells, strict=False):
             assert text == (f"{value:.3g}" if value is not None else "–")
-            assert cell == "–" if value is None else isclose(cell, value, rel_tol=1e-9), (
-                claim.name,
-                cell,
-                value,
-            )
+            assert cell == "–" if value is None else isclose(cell, value, rel_tol=1e-9), claim.name
         least = row["minimum detectable effect"]
         detectable = show_ratio(1 + least) if isinstance(least, (int, float)) else "–"
         assert cells[4:] == [str(row["pairs"]), str(row["blocks or bring-ups"]), detectable]
@@ -347,9 +278,8 @@ def _same_pairs(gathered: Gathered, book: Workbook) -> int:
         (name,) = [one.title for one in book.worksheets if str(one.cell(1, 1).value).startswith(title)]
         for row in _sheet(book, name, 3):
             both = [found.of_case(cases[row[side]], key) for side in ("baseline case", "treatment case")]
-            assert isinstance(row["ratio"], (int, float)) is all(
-                one.value is not None and not one.refused for one in both
-            )
+            counts = all(one.value is not None and not one.refused for one in both)
+            assert isinstance(row["ratio"], (int, float)) is counts
             compared += 1
     return compared
 
@@ -362,11 +292,8 @@ def test_page_and_workbook_show_the_same_numbers(any_run: Any) -> None:
 
 def test_so_they_do_where_single_numbers_are_doubted(reported: Reporter, tmp_path: Path) -> None:
     found = reported("plain")
-    grades: dict[str, Any] = {
-        "TC0.r1": {MEDIAN: "REFUSED", TAIL: "REFUSED"},
-        "TC1.r1": {MEDIAN: "WEAK"},
-        **{f"TC2.r{n}": {MEDIAN: "REFUSED"} for n in (1, 2, 3)},
-    }
+    grades: dict[str, Any] = {f"TC2.r{n}": {MEDIAN: "REFUSED"} for n in (1, 2, 3)}
+    grades |= {"TC0.r1": {MEDIAN: "REFUSED", TAIL: "REFUSED"}, "TC1.r1": {MEDIAN: "WEAK"}}
     findings = doubted(found.findings, grades)
     assert Numbers(findings).of_case(findings.cases[2], MEDIAN).counted == "0/3"
     assert _same_when_made(gather(found.run, findings), tmp_path) > 400
@@ -383,10 +310,8 @@ def test_so_they_do_for_claims_of_each_outcome(reported: Reporter, tmp_path: Pat
     found = reported("plain")
     first = found.findings.claims[0]
     same = {name: getattr(first, name) for name in ("factor", "baseline", "metric")}
-    claims = tuple(
-        one.model_copy(update=same | {"name": f"{first.name} {number}"})
-        for number, one in enumerate(outcomes(found.findings).claims)
-    )
+    each = enumerate(outcomes(found.findings).claims)
+    claims = tuple(one.model_copy(update=same | {"name": f"{first.name} {n}"}) for n, one in each)
     findings = evolve(found.findings, claims=claims)
     assert {one.outcome for one in claims} == {"decided", "no difference", "open", "refused"}
     _same_when_made(gather(found.run, findings), tmp_path)

@@ -25,12 +25,10 @@ MEDIAN, TAIL = "probe.response.p50", "probe.response.p99"
 HOG = "stress-ng (joe, ./hog.sh)"
 
 
-def believed(
-    estimate: Estimate, grade: Grade, below: float | None = 0.0, above: float | None = 0.0
-) -> Estimate:
+def believed(estimate: Estimate, grade: Grade, above: float | None) -> Estimate:
     """The estimate with what checks say of it."""
     doubts = ("hiccups",) if grade != "VALID" else ()
-    return evolve(estimate, belief=Belief(grade=grade, below=below, above=above, doubts=doubts))
+    return evolve(estimate, belief=Belief(grade=grade, below=0.0, above=above, doubts=doubts))
 
 
 def hiccups(grade: Grade, *numbers: str, above: float | None = 0.12, who: str = HOG) -> CheckResult:
@@ -46,8 +44,7 @@ def hiccups(grade: Grade, *numbers: str, above: float | None = 0.12, who: str = 
 
 
 def doubted(findings: Findings, grades: dict[str, dict[str, Grade]], bound: float | None = 0.12) -> Findings:
-    """The findings in which these numbers of these trials (`{"TC0.r1": {MEDIAN: "WEAK"}}`) are
-    doubted by hiccups; cases follow."""
+    """The findings with these numbers of these trials doubted by hiccups (`{"TC0.r1": {MEDIAN: "WEAK"}}`)."""
     trials = []
     for trial in findings.trials:
         mine = grades.get(trial.trial, {})
@@ -58,12 +55,8 @@ def doubted(findings: Findings, grades: dict[str, dict[str, Grade]], bound: floa
         found = [hiccups(grade, *(key for key in mine if mine[key] == grade), above=bound) for grade in dict.fromkeys(mine.values())]  # fmt: skip
         clean = [one for one in trial.verdict.checks if one.grade == "VALID" and one.check != "hiccups"]
         worst: Grade = "REFUSED" if "REFUSED" in mine.values() else "WEAK" if mine else "VALID"
-        verdict = evolve(
-            trial.verdict,
-            instrument=worst,
-            checks=(*found, *clean),
-            reasons=tuple(one.sentence for one in found),
-        )
+        reasons = tuple(one.sentence for one in found)
+        verdict = evolve(trial.verdict, instrument=worst, checks=(*found, *clean), reasons=reasons)
         trials.append(evolve(trial, metrics=metrics, verdict=verdict))
     return _cases_follow(evolve(findings, trials=tuple(trials)))
 
@@ -85,16 +78,10 @@ def _cases_follow(findings: Findings) -> Findings:
             else:
                 metrics[key] = evolve(one, belief=None)
         grades = {trial.verdict.instrument for trial in mine}
-        worst = next(
-            (grade for grade in ("REFUSED", "WEAK") if grades == {grade}),
-            "WEAK" if "WEAK" in grades else "VALID",
-        )
+        worst = "REFUSED" if grades == {"REFUSED"} else "WEAK" if "WEAK" in grades else "VALID"
         refused = tuple(trial.trial for trial in mine if trial.verdict.instrument == "REFUSED")
-        graded: dict[str, Any] = {
-            "instrument": worst if mine else None,
-            "refused": refused,
-            "asked": (MEDIAN, TAIL),
-        }
+        graded: dict[str, Any] = {"refused": refused, "asked": (MEDIAN, TAIL)}
+        graded["instrument"] = worst if mine else None
         cases.append(evolve(case, metrics=metrics, **graded))
     return evolve(findings, cases=tuple(cases))
 
@@ -108,10 +95,8 @@ def outcomes(findings: Findings) -> Findings:
     )  # fmt: skip
     pair = {"baseline": "TC0", "treatment": "TC1"}
     broken = pair | {"side": "treatment", "why": "broken", "checks": ("manipulation",)}
-    lost = (
-        *(LostPair(block=block, **broken) for block in (4, 5)),
-        LostPair(block=6, side="baseline", why="missing", **pair),
-    )
+    missing = LostPair(block=6, side="baseline", why="missing", **pair)
+    lost = (*(LostPair(block=block, **broken) for block in (4, 5)), missing)
 
     def claim(name: str, outcome: str, **fields: Any) -> Claim:
         base = {"name": name, "outcome": outcome, "baseline": "http", "treatment": "https", "factor": "protocol", "metric": MEDIAN, "pairs": (("TC0", "TC3"),)}  # fmt: skip
