@@ -12,8 +12,6 @@ import pytest
 from tests.bounds import HANG_S
 from tests.support import make_run
 
-from svload.cli import main
-
 STUDY = """\
 name: t
 lab:
@@ -32,10 +30,11 @@ traffic:
 measure: {duration: 0.3s, replicates: 2}
 """
 Say = Callable[[str], tuple[int, str]]
+Svload = Callable[[str], tuple[int, str, str]]
 
 
 @pytest.fixture
-def say(svload: Callable[[str], tuple[int, str, str]], tmp_path: Path) -> Say:
+def say(svload: Svload, tmp_path: Path) -> Say:
     """say(line) → exit code and stderr of svload with these words, in a folder with the studies `s` and `o` (its
     server is elsewhere) and a run `r`."""
     (tmp_path / "s").mkdir()
@@ -62,6 +61,17 @@ MISTYPED = {
     f"load {URL} -d 1s --authorise '\udcff'": "the value is not UTF-8 text",
     f"load {URL}\udcff": "the URL is not UTF-8 text. Write each byte as %XX",
     f"compare {URL} {URL}\udcff": "the URL is not UTF-8 text. Write each byte as %XX",
+    f"compare {URL} latest": "http://127.0.0.1:9/ is a URL, and latest is a run",
+    f"compare latest {URL}": "http://127.0.0.1:9/ is a URL, and latest is a run",
+    "compare one two --rate 5": "--rate is about two URLs",
+    "compare one two --spin 60us": "--spin is about two URLs",
+    "compare http://x/ http://y/ --to page.html": "--to is about two runs",
+    f"compare {URL} https://127.0.0.1:9/ --cacert no.pem": "--cacert no.pem cannot be read",
+    f"compare {URL} http://127.0.0.1:8/ --cacert no.pem": "--cacert is about HTTPS",
+    f"compare http://[::1/ {URL}": "Invalid IPv6 URL",
+    f"compare {URL} http://127.0.0.1:x/": "Port could not be cast",
+    f"compare {URL} http://other.example/": "http://other.example is not authorised",
+    f"compare {URL} {URL} --fail-if slower": "--fail-if: expected worse, better or",
     "query r 'select \udcff'": "the statement is not UTF-8 text",
     "aa o": "api can't run on there: no inventory is given. “svload run” and “svload resume” take an --inventory",
     "capacity o --over users --from 1 --to 9 --that 'p95 < 1 s'": "api can't run on there: no inventory is given",
@@ -118,6 +128,11 @@ MISTYPED = {
     "resume no-such-run": "There is no run",
     "lab up 001-svload --for ever": "--for ever",
     "frobnicate": "No such command",
+    f"load {URL} --sleep 1s": "--sleep. Write --think-time. [usage]",
+    f"load {URL} --users 5": "--users. Write --vus. [usage]",
+    f"load {URL} --rps 5": "--rps. Write --rate. [usage]",
+    f"load {URL} --nonsense 5": "“svload load -h” for its options",
+    "plan s --sleep 1s": "“svload plan -h” for its options",
 }
 
 
@@ -126,26 +141,22 @@ def test_it_is_one_line_and_exit_2(say: Say, line: str):
     before = {*Path().iterdir(), *Path("runs").glob("*")}
     code, text = say(line)
     assert (code, len(text.splitlines())) == (2, 1), text
-    assert MISTYPED[line] in text
-    assert text.startswith("svload: ")
+    assert MISTYPED[line] in text and text.startswith("svload: ")
     assert "hunter2" not in text and "/passing/" not in text, "no file of svload's own is named"
     assert {*Path().iterdir(), *Path("runs").glob("*")} == before, "nothing is begun"
 
 
-def test_an_answer_in_json_keeps_every_column_and_its_numbers(
-    svload: Callable[[str], tuple[int, str, str]], tmp_path: Path
-):
+def test_an_answer_in_json_keeps_every_column_and_its_numbers(svload: Svload, tmp_path: Path):
     make_run(tmp_path, cases=1, replicates=1).path.rename(tmp_path / "r")
     line = "query r 'select 1 a, 2 a, 3 a_1, 0.5 half, 0/0 nothing from trials' --json"
     row = {"a": 1, "a_1": 2, "a_1_1": 3, "half": 0.5, "nothing": None}
     assert json.loads(svload(line)[1]) == [row]
 
 
-def test_the_next_commands_of_init_can_be_copied(svload: Callable[[str], tuple[int, str, str]]):
+def test_the_next_commands_of_init_can_be_copied(svload: Svload):
     _, printed, _ = svload(f"init {URL} 'my study' --authorise shop.example")
-    assert printed.splitlines()[-1] == (
-        "next: svload plan 'my study' && svload run 'my study' --authorise shop.example"
-    )
+    wanted = "next: svload plan 'my study' && svload run 'my study' --authorise shop.example"
+    assert printed.splitlines()[-1] == wanted
 
 
 def test_a_bare_address_is_a_server_and_no_command(say: Say):
@@ -202,57 +213,26 @@ def test_ctrl_c_is_reported_before_any_handler_is_installed(moment: str):
     assert (ended.returncode, ended.stderr) == (130, "svload: interrupted\n")
 
 
-@pytest.mark.parametrize(
-    ("line", "says"),
-    [
-        (f"load {URL} --sleep 1s", "--sleep. Write --think-time. [usage]"),
-        (f"load {URL} --users 5", "--users. Write --vus. [usage]"),
-        (f"load {URL} --rps 5", "--rps. Write --rate. [usage]"),
-        (f"load {URL} --nonsense 5", "“svload load -h” for its options"),
-        ("plan s --sleep 1s", "“svload plan -h” for its options"),
-    ],
+SHORT = (
+    "svload: svload needs more memory than it is allowed to use. Raise the limit (ulimit -v), or free memory. "
+    "[memory-short]\n"
 )
-def test_another_tools_option_is_answered_with_ours(say: Say, line: str, says: str) -> None:
-    code, said = say(line)
-    assert code == 2
-    assert says in said
-    assert said.count("\n") == 1
+FAILED = {
+    "allocation": (MemoryError(), SHORT),
+    "mapping": (ImportError("libarrow.so: failed to map segment from shared object"), SHORT),
+    "thread-local": (ImportError("x.so: cannot allocate memory in static TLS block"), SHORT),
+    "a defect": (ImportError("no module named x"), "[internal]"),
+}
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        MemoryError(),
-        ImportError("libarrow.so: failed to map segment from shared object"),
-        ImportError("x.so: cannot allocate memory in static TLS block"),
-    ],
-    ids=["allocation", "mapping", "thread-local"],
-)
+@pytest.mark.parametrize(("error", "says"), FAILED.values(), ids=FAILED)
 def test_full_memory_is_reported(
-    error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    svload: Svload, monkeypatch: pytest.MonkeyPatch, error: Exception, says: str
 ) -> None:
-    assert _said(error, monkeypatch, capsys) == (
-        3,
-        "svload: svload needs more memory than it is allowed to use. Raise the limit (ulimit -v), or free memory. "
-        "[memory-short]\n",
-    )
-
-
-def test_another_import_that_fails_is_a_defect(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, said = _said(ImportError("no module named x"), monkeypatch, capsys)
-    assert code == 3
-    assert "[internal]" in said
-
-
-def _said(
-    error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> tuple[int, str]:
     def app(**_: object) -> None:
         raise error
 
     monkeypatch.setattr("svload.cli.app.app", app)
-    with pytest.raises(SystemExit) as left:
-        main.run()
-    return int(str(left.value.code)), capsys.readouterr().err
+    code, _, text = svload("schema")
+    assert code == 3
+    assert text == says if says == SHORT else says in text

@@ -65,9 +65,8 @@ def test_processes_of_the_user_count_with_their_threads(
         for thread in range(threads):
             (tmp_path / pid / "task" / str(thread)).mkdir(parents=True)
     (tmp_path / "sys").mkdir()
-    monkeypatch.setattr(
-        limits.resource, "getrlimit", lambda limit: (soft if limit == resource.RLIMIT_NPROC else -1, -1)
-    )
+    given = {resource.RLIMIT_NPROC: soft}
+    monkeypatch.setattr(limits.resource, "getrlimit", lambda limit: (given.get(limit, -1), -1))
     monkeypatch.setattr(limits, "_running", lambda _, proc, count=limits._running: count(owner, proc))
     monkeypatch.setattr(limits.os, "getuid", lambda: user)
     found = list(limits.short(str(tmp_path)))
