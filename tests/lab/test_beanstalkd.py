@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import BufferedRWPair
@@ -137,16 +136,23 @@ def test_a_worker_that_is_too_slow_is_reported_and_saturates_nothing(lab_of: Any
 
 @pytest.mark.parametrize(("share", "state"), [(1.2, "reached"), (0.5, "clear")])
 def test_its_only_thread_at_work_all_the_time_is_its_limit(share: float, state: str) -> None:
-    """Planted in a stand-in, since a busy machine leaves no server a core of its own."""
+    """Planted in a stand-in, since a busy machine leaves no server a core of its own; both read one clock."""
+    now_ns = 0
+
+    def clock() -> int:
+        nonlocal now_ns
+        now_ns += 50_000_000
+        return now_ns
 
     def stats(line: socket.socket) -> None:
         while line.recv(100):
-            used_s = share * time.monotonic()
+            used_s = share * now_ns / 1e9
             text = f"---\nrusage-utime: {used_s / 2:.6f}\nrusage-stime: {used_s / 2:.6f}\n"
             line.sendall(f"OK {len(text)}\r\n{text}\r\n".encode())
 
     with speaking(stats) as port:
-        watch = Watched({"admin": {"beanstalkd": {"address": "127.0.0.1", "port": port}}}, "beanstalkd")
+        facts = {"admin": {"beanstalkd": {"address": "127.0.0.1", "port": port}}}
+        watch = Watched(facts, "beanstalkd", clock)
         before = watch.sample()["thread_seconds_total"]
         found = watch.until(lambda read: read["thread_seconds_total"] > before + 0.3)
         watch.monitor.close()

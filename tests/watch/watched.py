@@ -18,16 +18,19 @@ from svload.watch import Monitor, monitors_for
 class Watched:
     """A monitor of one service, its readings kept as a trial keeps them; the load begins with the second."""
 
-    def __init__(self, facts: dict[str, Any], name: str) -> None:
+    def __init__(
+        self, facts: dict[str, Any], name: str, clock: Callable[[], int] = time.monotonic_ns
+    ) -> None:
+        self.clock = clock
         (kind,) = [one for one in monitors_for(facts) if one.name == name]
         self.monitor: Monitor = kind("web", facts)
         self._rows: list[tuple[int, str, str, float]] = []
         self._began_ns = 0
         self.sample()
-        self._began_ns = time.monotonic_ns()
+        self._began_ns = self.clock()
 
     def sample(self) -> dict[str, float]:
-        at_ns = time.monotonic_ns()
+        at_ns = self.clock()
         found = list(self.monitor.sample())
         self._rows += [(at_ns, one.entity, one.metric, one.value) for one in found]
         return {one.metric: one.value for one in found}
