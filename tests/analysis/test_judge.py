@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.analysis.conftest import Bench, bench_of, with_counter, with_group, with_table
+from tests.analysis.queues import read
 from tests.evolve import evolve
 from tests.support import make_run
 
@@ -20,6 +21,7 @@ from svload.analysis.claims.pairs import in_turn
 from svload.analysis.criteria import metric_of
 from svload.analysis.judge import judge_run, judge_trial
 from svload.analysis.series import CaseCut
+from svload.analysis.view import kept_window
 from svload.host.process import forks
 from svload.host.process.forks import spread
 from svload.model.errors import SvloadError
@@ -158,6 +160,15 @@ def test_overload_is_a_finding_and_no_refusal(open_loop: Bench) -> None:
     assert overloaded.metrics["background.response.p50"].reason == "grows with run length"
     assert any("OVERLOADED" in one.sentence for one in found.findings)
     assert found.cases[1].load_model == {"background": "open loop", "probe": "closed loop"}
+
+
+def test_an_overload_that_others_may_have_caused_is_unknown(open_loop: Bench) -> None:
+    trial = open_loop.trial("TC1.r1")
+    end_s = kept_window(trial.summary).high_ns / 1e9
+    half = (np.array([0.0, end_s]), np.array([0.0, end_s / 2]))
+    verdict = judge_trial(read(trial, end_s, others=half, waits=half), open_loop.config(trial)).verdict
+    assert verdict.server == "UNKNOWN"
+    assert "whether they keep up alone is unknown" in " ".join(verdict.reasons), verdict.reasons
 
 
 def test_a_bad_instrument_leaves_the_server_unknown(open_loop: Bench) -> None:

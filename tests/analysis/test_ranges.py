@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from benches.ranges import FITTED, LOOPS, Dice, Floats, Planted, Planter, judged, planted
 from tests.analysis.conftest import Bench, with_readings, with_rows, without_readings
-from tests.analysis.queues import Counter, measured, ranged, read, within
+from tests.analysis.queues import Counter, Requests, as_trial, measured, ranged, read, within
+from tests.evolve import evolve
 
 from svload.analysis import limits
 from svload.analysis.judge import judge_trial
@@ -101,6 +102,29 @@ def test_a_hog_on_the_server_s_core_is_seen_by_what_the_server_waited(closed: Be
     )
     assert (wide["response.p50"].below or 0.0) > 0.3
     assert clean["response.p50"].below == 0.0
+
+
+@pytest.mark.parametrize(("others_s", "waits_s", "below"), [(13, 2, 0.97), (11, 2, 0.9), (13, 0.5, 0.9)])
+def test_beside_more_than_was_fitted_nothing_narrows_a_range(
+    closed: Bench, others_s: float, waits_s: float, below: float
+) -> None:
+    """Servers waited for a tenth of the time, beside 65 % and 55 % of other programs, or hardly at all."""
+    quiet = one_trial(closed, nothing)
+    trial = read(_unread(quiet), END_S, others=evenly(others_s), waits=evenly(waits_s), cpu=evenly(0.1))
+    found = ranged(trial, quiet.config)["response.p50"].below or 0.0
+    assert found == below if below > 0.9 else 0.0 < found < below
+
+
+@pytest.mark.parametrize("waits_s", [3.0, 3.3])
+def test_a_backlog_that_others_may_have_caused_says_nothing(closed: Bench, waits_s: float) -> None:
+    """Four in five of the due requests are completed; 19 in 20 would be, had the servers had 16 % more time."""
+    quiet = one_trial(closed, nothing)
+    due = np.arange(0.0, END_S, 0.01)
+    made, config = as_trial(closed, Requests(due, due / 0.8 + 0.02), END_S)
+    trial = read(made, END_S, others=evenly(8.0), waits=evenly(waits_s), cpu=evenly(6.0))
+    found = ranged(trial, evolve(config, groups=quiet.config.groups))
+    below, above = found["response.p50"].below or 0.0, found["throughput"].above or 0.0
+    assert (below == 0.97, above == pytest.approx(0.25, abs=0.01)) == ((waits_s > 3.15,) * 2)
 
 
 @pytest.fixture(scope="module")

@@ -77,7 +77,7 @@ def test_generators_beyond_the_cores_hold_nothing_more(tmp_path: Path) -> None:
 def test_a_short_measurement_behind_a_long_ramp_has_more_intervals_than_a_series_holds(tmp_path: Path):
     long = config(tmp_path, executor="constant-vus", vus=2, ramp_up="5h")
     (problem,) = too_long([lasting(long, 1_000_000_000)])
-    assert "5 h 0 min, in intervals of 1.67 ms more than 1,000,000" in str(problem)
+    assert "5 h 1 min, in intervals of 1.67 ms more than 1,000,000" in str(problem)
     assert too_long([lasting(long, 600_000_000_000)]) == ()
 
 

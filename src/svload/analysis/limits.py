@@ -7,7 +7,7 @@ says so.
 
 from __future__ import annotations
 
-ANALYSIS_VERSION = 19
+ANALYSIS_VERSION = 20
 """Stamped on derived/; findings of another version are computed again."""
 
 # How sure (docs/method.md §2)
@@ -283,6 +283,9 @@ MOST_HANDED_ON = 0.99
 PUSHED = {"mean": 3.0, "p50": 3.0, "p90": 7.0, "p95": 8.0, "p99": 9.0}
 """By statistic: how far a number is pushed at most, over the index of disturbance, in 97 % of the planted
 trials with too few calm requests."""
+PUSHED_UP_TO = 0.6
+"""Share of all cores that other programs had up to which that was fitted (50 %, and what the machine does beside):
+above it nobody knows how far a request is pushed whose servers waited for a core."""
 WOKEN_S = 0.00015
 """What a request may gain where other programs keep the cores awake: an exchange of one byte takes 90 µs on
 idle cores, 16 on busy ones (p99: 280, 45)."""

@@ -15,6 +15,10 @@ Users of closed loops wait for their responses, so nothing piles up behind a del
 taken from the servers, the same requests would have ended at most that much earlier. So much of the mean
 cycle, and of the requests below a percentile, it can be at most: a bound where servers are full, which z has not.
 
+In an open loop something does: servers that keep up by themselves may have a growing backlog while others take
+their time. Without that they would have completed at most 1/(1 − taken) times as much; where that is enough for
+what was due, how much faster they would have been is unknown.
+
 Delays of the load's own threads are known request by request (`generator-harm`), and are not included here;
 in a closed loop they mean load that was not made, so a number may lie higher.
 """
@@ -34,6 +38,7 @@ from svload.analysis.disturbances import Disturbance, Found, disturbances_of, fo
 from svload.analysis.measures import GroupMeasures, due_within
 from svload.analysis.quantiles import least_quantile, moments
 from svload.analysis.readings import Floats, Series, mean_rate, of_monitor, readings_of
+from svload.analysis.series import backlog_grows, backlog_growth
 from svload.analysis.view import GroupView, Window, steps_of
 from svload.model.executors import ClosedLoop
 from svload.model.metrics import limit_of, metric_name, without_limit
@@ -129,6 +134,14 @@ class Ranges:
             (taken > 0) | (stops_s > 0) | emptying,
         )
 
+    def unsure_overload(self, group: GroupView) -> float | None:
+        """Return which share of the time was taken from the servers, if a group's backlog grows and might not
+        have grown otherwise; else None."""
+        if self.lost is None or not backlog_grows(group):
+            return None
+        completed, taken = 1 - min(backlog_growth(group)), self.lost.taken
+        return taken if completed >= (1 - limits.BACKLOG) * (1 - taken) else None
+
     def _servers(self, edges: Floats, others: Series) -> tuple[Floats | None, Floats]:
         """Return (time that the servers' threads waited for a core in each interval, None where it was not
         read; their CPU). Waits are read less often than other programs' CPU, and lie where that grew."""
@@ -176,7 +189,8 @@ class Ranges:
 
     def _of_group(self, whole: GroupView) -> Iterator[Harm]:
         for group in (whole, *steps_of(self._trial, whole)):
-            of = _OfGroup(whole, group, self.lost, self.window, self.groups)
+            unsure = self.unsure_overload(whole) is not None
+            of = _OfGroup(whole, group, self.lost, self.window, self.groups, unsure)
             for number, estimate in self._metrics.items():
                 if estimate.value and number.startswith(f"{group.name}."):
                     bound = of.bound(number, estimate.value)
@@ -185,7 +199,8 @@ class Ranges:
 
 
 class _OfGroup:
-    """A group, or a step of it, and what its servers lost, which all `groups` load together."""
+    """A group, or a step of it, and what its servers lost, which all `groups` load together. `unsure`: its
+    backlog grew, perhaps only because of that."""
 
     def __init__(
         self,
@@ -194,8 +209,9 @@ class _OfGroup:
         lost: Lost | None,
         window: Window,
         groups: Sequence[GroupView],
+        unsure: bool = False,
     ) -> None:
-        self._whole, self._group, self._lost = whole, group, lost
+        self._whole, self._group, self._lost, self._unsure = whole, group, lost, unsure
         self._asked, self._closed = sum(one.due for one in groups), all(one.closed for one in groups)
         self._measures, self._window = GroupMeasures(group), window
         self._seconds = max(window.seconds, 1e-9)
@@ -227,6 +243,12 @@ class _OfGroup:
             return 0.0
         handed_on_s = float(lost.handed_on_s.sum()) / self._asked
         return (handed_on_s + lost.stops_s) / self._spent_s + lost.stopped
+
+    @property
+    def _beyond(self) -> bool:
+        """Whether servers waited beside more other programs than any planted disturbance had."""
+        lost = self._lost
+        return lost is not None and lost.strangers > limits.PUSHED_UP_TO and lost.taken > limits.OTHERS_CPU
 
     @cached_property
     def _taken_s(self) -> float:
@@ -301,8 +323,10 @@ class _OfGroup:
 
     def _below(self, metric: str, stat: str, value: float) -> float:
         """Return how far below its value a statistic may lie."""
-        k = _of_statistic(limits.PUSHED, None if stat == "mean" else float(stat[1:]) / 100)
+        if self._unsure or self._beyond:
+            return limits.WIDEST[0]
         at_most = self._at_most(metric, stat, value)
+        k = _of_statistic(limits.PUSHED, None if stat == "mean" else float(stat[1:]) / 100)
         pushed = min(1 - 1 / (1 + k * self._index), at_most)
         least = self._undisturbed(metric, stat) if value and pushed > limits.CALM_FROM else None
         if least is None:
@@ -313,11 +337,13 @@ class _OfGroup:
         delay_s = self._spent_s * self._below("response", "mean", self._spent_s)
         lost_s = delay_s + self._unasked_s
         if without_limit(metric) == "goodput":
-            return 0.0, self._within_limit(metric) + lost_s / self._seconds
+            more = limits.WIDEST[1] if self._unsure else self._within_limit(metric)
+            return 0.0, more + lost_s / self._seconds
         executor = self._whole.spec.executor
         if not isinstance(executor, ClosedLoop):
             share = min(delay_s / self._seconds, 1.0)
-            return share, share
+            unserved = max(backlog_growth(self._whole)[0], 0.0) if self._unsure or self._beyond else 0.0
+            return share, max(share, unserved / max(1 - unserved, 1e-9))
         cycle_s = executor.most_vus * max(self._group.due, 1) / max(self._whole.due, 1) / value
         shorter = min(lost_s / cycle_s, limits.WIDEST[0])
         return self._woken_s / cycle_s, shorter / (1 - shorter)

@@ -72,9 +72,13 @@ def server_state(
 
 
 def overloaded_groups(context: Context) -> list[str]:
-    """Return the groups with a backlog that grows beyond the limit: their percentiles grow with the run's
-    length."""
-    return [group.name for group in context.calm if backlog_grows(group)]
+    """Return the groups with a backlog that grows beyond the limit, whatever was taken from their servers:
+    their percentiles grow with the run's length."""
+    return [
+        group.name
+        for group in context.calm
+        if backlog_grows(group) and context.ranges.unsure_overload(group) is None
+    ]
 
 
 def _state(group: GroupView, context: Context) -> tuple[ServerState, str]:
@@ -89,6 +93,12 @@ def _state(group: GroupView, context: Context) -> tuple[ServerState, str]:
 
 
 def _open(group: GroupView, context: Context) -> tuple[ServerState, str]:
+    if (taken := context.ranges.unsure_overload(group)) is not None:
+        return "UNKNOWN", (
+            f"{group.name}: the backlog grew by {100 * backlog_growth(group)[0]:.3g} % of the due requests while up to "
+            f"{show_percent(taken, 2)} of its servers' time went to other programs or was lost with the machine: whether "
+            "they keep up alone is unknown."
+        )
     if backlog_grows(group):
         return "OVERLOADED", (
             f"{group.name}: the backlog grew by {100 * backlog_growth(group)[0]:.3g} % of the due requests "

@@ -151,7 +151,8 @@ def _of_group(trial: TrialData, config: CaseConfig, window: Window, name: str) -
             continue
         groups = look(trial, config, part)
         view = next((one for one in groups if one.name == name), None)
-        measured = _measured(view, asked, stats) if view is not None else {}
+        sure = view is not None and Ranges(trial, config, part, groups, {}).unsure_overload(view) is None
+        measured = _measured(view, asked, stats, sure) if view is not None else {}
         if stage.holds:
             measured = _disturbed(Ranges(trial, config, part, groups, measured), measured)
         yield StageResult(
@@ -164,11 +165,13 @@ def _of_group(trial: TrialData, config: CaseConfig, window: Window, name: str) -
         )
 
 
-def _measured(group: GroupView, asked: Sequence[MetricRef], stats: Sequence[str]) -> dict[str, Estimate]:
+def _measured(
+    group: GroupView, asked: Sequence[MetricRef], stats: Sequence[str], sure: bool
+) -> dict[str, Estimate]:
     """Return these numbers of a group in one stage, by their full names; its times are marked where its
-    backlog grows."""
+    backlog grows, `sure`: by itself."""
     found = GroupMeasures(group).all(asked)
-    grows = backlog_grows(group)
+    grows = backlog_grows(group) and sure
     return {
         f"{group.name}.{stat}": estimate.model_copy(
             update={"reason": GROWS, "why": "grows"}
