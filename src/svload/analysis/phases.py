@@ -4,10 +4,12 @@ not load."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from svload.model.events import Event
-from svload.store import TrialData
+
+if TYPE_CHECKING:
+    from svload.store import TrialData
 
 WAITING = "waiting"
 """Waiting for another load on this machine."""

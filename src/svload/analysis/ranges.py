@@ -431,5 +431,6 @@ def effect(harms: Sequence[Harm]) -> str:
     off = " or ".join(
         f"{show_percent(share or 0.0, 2)} {way}" for share, way in ends if (share or 0.0) >= 0.0005
     )
-    more = f"; {len(wide) - 1} more numbers are rough" if len(wide) > 1 else ""
+    others = len(wide) - 1
+    more = f"; {others} more {'numbers are' if others > 1 else 'number is'} rough" if others else ""
     return f"The true {first.number} may be up to {off or '0.05 % away'}{more}."

@@ -312,7 +312,7 @@ class ScreenView(_Counting):
             )
             table.add_row(
                 Text(visible(str(group["name"]))),
-                f"{group.get('active_vus', 0)} VUs",
+                count_words(group.get("active_vus", 0), "VU"),
                 f"{ended}/s",
                 f"p50 {median}",
                 Text(errors or "no errors", style="red" if errors else "dim"),

@@ -15,7 +15,7 @@ from svload.report.terminal.console import MOST_LINES, console, height, plain_ta
 from svload.report.terminal.live import GRADE_STYLE
 from svload.report.wording.criteria import OPEN, OUTCOME_MARKS
 from svload.report.wording.numbers import mark_of, meaning_of, short_why
-from svload.report.wording.spelling import show_value
+from svload.report.wording.spelling import count_words, show_value
 
 _STATS = ("mean", "p50", "p90", "p95", "p99", "p99_9", "max")
 _BAR, _LEAST_BARS = 40, 3
@@ -114,7 +114,7 @@ def _counts(summary: LoadSummary) -> Iterator[tuple[str, str]]:
         if opened.tls_full + opened.tls_resumed
         else ""
     )
-    yield f"sent {show_size(summary.bytes_sent)}, received {show_size(summary.bytes_received)} · {opened.opened:,} connections{tls}", ""  # fmt: skip
+    yield f"sent {show_size(summary.bytes_sent)}, received {show_size(summary.bytes_received)} · {count_words(opened.opened, 'connection')}{tls}", ""  # fmt: skip
 
 
 def _ms(value: float) -> str:

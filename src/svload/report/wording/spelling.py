@@ -276,8 +276,8 @@ def outcome_words(outcome: str) -> str:
 
 
 def count_words(number: int, one: str, many: str | None = None) -> str:
-    """Return `1 trial`, `4 trials`."""
-    return f"{number} {one if number == 1 else many or one + 's'}"
+    """Return `1 trial`, `4,000 trials`."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def unique(texts: Iterable[str]) -> list[str]:

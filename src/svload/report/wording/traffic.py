@@ -23,6 +23,7 @@ from svload.model.stages import Stage
 from svload.model.study import CaseConfig
 from svload.model.traffic import Body, Group, Request
 from svload.model.units import show_duration, show_size
+from svload.report.wording.spelling import count_words
 
 MOST_LOADS = 3
 """Maximum number of a group's loads listed one by one; of more, the first and last."""
@@ -156,13 +157,13 @@ def _http2(group: Group) -> list[str]:
 def _executor(executor: Executor) -> str:
     match executor:
         case ConstantVus():
-            return f"{executor.vus} VUs"
+            return count_words(executor.vus, "VU")
         case RampingVus():
-            return f"{executor.start_vus} VUs{_stages(executor.stages, '')}"
+            return count_words(executor.start_vus, "VU") + _stages(executor.stages, "")
         case SharedIterations():
-            return f"{executor.iterations:,} iterations by {executor.vus} VUs"
+            return f"{count_words(executor.iterations, 'iteration')} by {count_words(executor.vus, 'VU')}"
         case PerVuIterations():
-            return f"{executor.iterations:,} iterations of each of {executor.vus} VUs"
+            return f"{count_words(executor.iterations, 'iteration')} of each of {count_words(executor.vus, 'VU')}"
         case ConstantArrivalRate():
             return f"{executor.rate_rps:g}/s, {executor.arrivals} arrivals"
         case RampingArrivalRate():
