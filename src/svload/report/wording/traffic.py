@@ -161,9 +161,11 @@ def _executor(executor: Executor) -> str:
         case RampingVus():
             return count_words(executor.start_vus, "VU") + _stages(executor.stages, "")
         case SharedIterations():
-            return f"{count_words(executor.iterations, 'iteration')} by {count_words(executor.vus, 'VU')}"
+            total = count_words(executor.iterations, "iteration")
+            return f"{total} by {count_words(executor.vus, 'VU')}"
         case PerVuIterations():
-            return f"{count_words(executor.iterations, 'iteration')} of each of {count_words(executor.vus, 'VU')}"
+            each = count_words(executor.iterations, "iteration")
+            return f"{each} of each of {count_words(executor.vus, 'VU')}"
         case ConstantArrivalRate():
             return f"{executor.rate_rps:g}/s, {executor.arrivals} arrivals"
         case RampingArrivalRate():
