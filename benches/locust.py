@@ -19,14 +19,15 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from statistics import median
 
-from benches.figures import Run, Slope, slope
+from benches.figures import Slope, pair
 from benches.harness import arguments
-from benches.measure import adopt_orphans, run
+from benches.measure import Cost, adopt_orphans, run
 from benches.servers import Server, free_ports, nginx
 
 USERS, WORKERS = 64, 4
@@ -48,7 +49,8 @@ name: beside-locust
 question: How fast is a fleet of four?
 lab: {{web: {{at: "{url}"}}}}
 traffic:
-  readers: {{executor: constant-vus, vus: {users}, generators: {workers}, record: histogram, request: GET http://web{path}}}
+  readers:
+    {{executor: constant-vus, vus: {users}, generators: {workers}, record: histogram, request: GET http://web{path}}}
 measure: {{duration: {seconds}s, replicates: 1}}
 """
 INVENTORY = "generators:\n  vars: {ansible_connection: local}\n  hosts:\n"
@@ -81,8 +83,8 @@ def svload_command(folder: Path, server: Server, seconds: int) -> list[str]:
     return [*command, "--out", str(folder / "runs")]
 
 
-def once(command: Sequence[str], server: Server, out: Path) -> tuple[Run, list[float]]:
-    """Return (its cost with the requests that nginx counted, when all users' connections were open, if ever)."""
+def once(command: Sequence[str], server: Server, out: Path) -> tuple[Cost, list[float]]:
+    """Return (its cost, when all users' connections were open, if ever)."""
     before, begun, over = server.requests(), time.monotonic(), threading.Event()
     at_s: list[float] = []
 
@@ -97,43 +99,38 @@ def once(command: Sequence[str], server: Server, out: Path) -> tuple[Run, list[f
     cost = run(command, out, _BOUND_S, server.pids, codes=(0, 4))
     over.set()
     watcher.join(5)
-    return Run(server.requests() - before, cost.process_s, cost.core_s, cost.wall_s), at_s
+    return replace(cost, requests=server.requests() - before), at_s
 
 
 def main() -> int:
     """Print the table, without Locust if it is not here."""
-    expected = arguments(__doc__, rounds=3, seed=1)
+    asked = arguments(__doc__, rounds=3, seed=1)
     adopt_orphans()
-    draw, program = random.Random(expected.seed), locust()
-    commands = {"svload": svload_command}
+    order, program = random.Random(asked.seed), locust()
+    commands: dict[str, Callable[[Path, Server, int], list[str]]] = {"svload": svload_command}
     if program is None:
-        print(
-            "locust is not here: python -m venv build/peers/locust && build/peers/locust/bin/pip install locust"
-        )
+        print("locust is not here, see --help")
     else:
         commands["Locust"] = partial(locust_command, program)
     slopes: dict[str, list[Slope]] = {name: [] for name in commands}
     ready: dict[str, list[float]] = {name: [] for name in commands}
     with tempfile.TemporaryDirectory(prefix="svload-bench-") as text, nginx(Path(text) / "nginx") as server:
-        turns = [
-            (n, name) for n in range(expected.rounds) for name in draw.sample([*commands], len(commands))
-        ]
-        for number, name in turns:
-            runs: dict[int, Run] = {}
-            for seconds in draw.sample(SPANS_S, 2):
-                folder = Path(text) / f"{name}-{number}-{seconds}"
-                folder.mkdir()
-                runs[seconds], at_s = once(commands[name](folder, server, seconds), server, folder / "out")
-                ready[name] += at_s
-            slopes[name].append(slope(*(runs[seconds] for seconds in SPANS_S)))
-    print(
-        f"{USERS} users, {WORKERS} workers on one core, nginx on the other, {expected.rounds} rounds: medians"
-    )
+
+        def ran(seconds: int, name: str) -> Cost:
+            folder = Path(tempfile.mkdtemp(dir=text))
+            cost, at_s = once(commands[name](folder, server, seconds), server, folder / "out")
+            ready[name] += at_s
+            return cost
+
+        for _ in range(asked.rounds):
+            for name in order.sample([*commands], len(commands)):
+                slopes[name].append(pair(partial(ran, name=name), SPANS_S, order))
+    print(f"{USERS} users, {WORKERS} workers on one core, nginx on the other, {asked.rounds} rounds: medians")
     for name, found in slopes.items():
-        rate, cost = (median(getattr(one, what) for one in found) for what in ("rate_rps", "process_us"))
+        rate, cost_us = (median(getattr(one, what) for one in found) for what in ("rate_rps", "process_us"))
         when = f"{median(ready[name]):.1f} s" if ready[name] else "never seen"
         print(
-            f"{name:8} {rate:10,.0f} requests/s {cost:8.1f} µs of CPU a request   all users connected after {when}"
+            f"{name:8} {rate:10,.0f} requests/s {cost_us:8.1f} µs of CPU a request   users connected: {when}"
         )
     return 0
 

@@ -12,9 +12,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import psutil
+from numpy.typing import NDArray
 
 SERVER_CORE, CLIENT_CORE = 0, 1
 _ORPHANS_END_S = 5.0
@@ -26,12 +27,13 @@ _libc = ctypes.CDLL(None, use_errno=True)
 class Cost:
     """The cost of one run. `process_s`: user and system time of all the program's processes, to the ns of the
     scheduler's accounting. `core_s`: all work of the client core in that period, including softirq, in
-    ticks of 10 ms."""
+    ticks of 10 ms. `foreign_s`: work of other processes. `requests`: as the server counted them."""
 
     wall_s: float
     process_s: float
     core_s: float
-    foreign_s: float
+    foreign_s: float = 0.0
+    requests: int = 0
 
     @property
     def foreign_share(self) -> float:
@@ -84,18 +86,13 @@ def run(
     end in time (it is killed then), or with none of `codes`.
     """
     known = set(psutil.Process().children())
-    served_s, before, used_s = sum(map(_tree_s, servers)), psutil.cpu_times(percpu=True), _ended_s()
+    served_s, before, used_s = sum(map(_tree_s, servers)), _cores_s(), _ended_s()
     begun = time.monotonic()
     with out.open("wb") as stdout, out.with_suffix(".err").open("wb") as stderr:
         child = psutil.Popen(
-            list(command),
-            stdin=subprocess.DEVNULL,
-            stdout=stdout,
-            stderr=stderr,
-            preexec_fn=pinned(*cores),
-            start_new_session=True,
-            env={**os.environ, **(environment or {})},
-        )
+            list(command), stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, start_new_session=True,
+            preexec_fn=pinned(*cores), env={**os.environ, **(environment or {})},
+        )  # fmt: skip
     try:
         code = child.wait(timeout_s)
         wall_s = time.monotonic() - begun
@@ -105,18 +102,13 @@ def run(
     finally:
         _end(set(psutil.Process().children()) - known)
     process_s = _ended_s() - used_s
-    spent = [_since(*both) for both in zip(before, psutil.cpu_times(percpu=True), strict=True)]
+    spent_s = _cores_s() - before
     served_s = sum(map(_tree_s, servers)) - served_s
     if code not in codes:
-        expected = out.with_suffix(".err").read_text(errors="replace").strip()[-300:]
-        raise Failed(f"{Path(command[0]).name} ended with {code}: {expected}")
-    client, states = spent[CLIENT_CORE], ("user", "nice", "system")
-    return Cost(
-        wall_s=wall_s,
-        process_s=process_s,
-        core_s=sum(client[name] for name in (*states, "irq", "softirq")),
-        foreign_s=sum(core[name] for core in spent for name in states) - process_s - served_s,
-    )
+        found = out.with_suffix(".err").read_text(errors="replace").strip()[-300:]
+        raise Failed(f"{Path(command[0]).name} ended with {code}: {found}")
+    foreign_s = float(spent_s[:, 0].sum()) - process_s - served_s
+    return Cost(wall_s, process_s, float(spent_s[CLIENT_CORE].sum()), foreign_s)
 
 
 def _end(orphans: set[psutil.Process]) -> None:
@@ -137,18 +129,17 @@ def _ended_s() -> float:
 
 def _tree_s(pid: int) -> float:
     """Return the CPU seconds so far of a process and of its children, in ticks."""
-    found = 0.0
     with contextlib.suppress(psutil.NoSuchProcess):
         root = psutil.Process(pid)
-        for one in (root, *root.children(recursive=True)):
-            used = one.cpu_times()
-            found += used.user + used.system
-    return found
+        times = [one.cpu_times() for one in (root, *root.children(recursive=True))]
+        return sum(one.user + one.system for one in times)
+    return 0.0
 
 
-def _since(before: Any, now: Any) -> dict[str, float]:
-    """Return the seconds by state between two readings of a core."""
-    return {name: value - getattr(before, name) for name, value in now._asdict().items()}
+def _cores_s() -> NDArray[np.float64]:
+    """Return for each core the seconds so far of its processes, and of interrupts."""
+    times = psutil.cpu_times(percpu=True)
+    return np.array([[one.user + one.nice + one.system, one.irq + one.softirq] for one in times])
 
 
 def busy_share(for_s: float) -> float:
@@ -162,8 +153,8 @@ def build(source: Path, folder: Path) -> Path:
     program = folder / source.stem
     if program.exists() and program.stat().st_mtime > source.stat().st_mtime:
         return program
+    words = ["cc", "-O2", "-Wall", "-o", str(program), str(source)]
     try:
-        words = ["cc", "-O2", "-Wall", "-o", str(program), str(source)]
         made = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
     except FileNotFoundError as why:
         raise Failed("there is no C compiler (apt install gcc libc6-dev)") from why

@@ -58,19 +58,31 @@ class Job:
         """Header lines in addition to the tool's own."""
         return [f"X-Pad: {self.pad}"] if self.pad else []
 
+    def under_way(self, requests: int) -> tuple[float, float]:
+        """Return the slack for bytes of answers that are under way at the end."""
+        return 1.0, 1.0 + self.at_once * self.body_bytes / max(requests, 1)
+
 
 @dataclass(frozen=True)
 class Numbers:
-    """A tool's own account. `bad`: answers of another status, failed or torn requests. `bytes_each`: mean
-    bytes of an answer; `bytes_slack`: how far that may be below and above the body's size (heads if it counts
+    """A tool's own account. `bad`: answers of another status, failed or torn requests. `bytes`: of all
+    answers; `bytes_slack`: how far their mean may be below and above the body's size (heads if it counts
     them, rounding if it rounds). `note`: what a reader should know about the run. `summary`: the engine's own."""
 
     requests: int
     bad: int
-    bytes_each: float
+    bytes: float
     bytes_slack: tuple[float, float] = (1.0, 1.0)
     note: str = ""
     summary: Any = None
+
+    @property
+    def bytes_each(self) -> float:
+        return self.bytes / max(self.requests, 1)
+
+
+HEAD_BYTES = 400.0
+"""The most that an answer's head has here, for tools that count it with the body."""
 
 
 class Tool:
@@ -87,13 +99,8 @@ class Tool:
 
     def program(self) -> str | None:
         """Return its path, or None."""
-        homes = [
-            os.environ.get("PATH", ""),
-            "/usr/sbin",
-            str(Path.home() / "go/bin"),
-            str(Path.home() / ".cargo/bin"),
-        ]
-        return shutil.which(self.name, path=":".join(homes))
+        own = [str(Path.home() / "go/bin"), str(Path.home() / ".cargo/bin")]
+        return shutil.which(self.name, path=":".join([os.environ.get("PATH", ""), "/usr/sbin", *own]))
 
     def can(self, job: Job) -> bool:
         """Return whether it can do the job at all."""
@@ -160,54 +167,47 @@ def _wrk(job: Job, out: Path) -> Numbers:
     """`N requests in T, X.XXMB read`: includes heads, and is rounded to two places."""
     text = out.read_text(errors="replace")
     requests, amount, unit = _find(r"(\d+) requests in [^,]+, ([\d.]+)([KMGT]?)B read", text)
-    bad = sum(int(count) for count in re.findall(r"Non-2xx or 3xx responses: (\d+)", text))
     errors = re.search(r"Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)", text)
-    bad += sum(map(int, errors.groups())) if errors else 0
+    bad = [*re.findall(r"Non-2xx or 3xx responses: (\d+)", text), *(errors.groups() if errors else ())]
     scale = 1024 ** " KMGT".index(unit or " ")
-    each = float(amount) * scale / max(int(requests), 1)
-    return Numbers(int(requests), bad, each, _head(0.005 * scale / max(int(requests), 1)))
+    rounding = 1.0 + 0.005 * scale / max(int(requests), 1)
+    slack = rounding, HEAD_BYTES + rounding
+    return Numbers(int(requests), sum(map(int, bad)), float(amount) * scale, slack)
 
 
 def _ab(job: Job, out: Path) -> Numbers:
     """Bodies are counted separately. It reads what is in flight at the end, and counts only the bytes."""
     text = out.read_text(errors="replace")
-    requests, bad, body = (
-        int(_find(rf"{what}:\s+(\d+)", text)[0])
-        for what in ("Complete requests", "Failed requests", "HTML transferred")
-    )
-    bad += sum(int(count) for count in re.findall(r"Non-2xx responses:\s+(\d+)", text))
-    return Numbers(requests, bad, body / max(requests, 1), _under_way(job.connections, job, requests))
+    names = ("Complete requests", "Failed requests", "HTML transferred")
+    requests, failed, body = (int(_find(rf"{what}:\s+(\d+)", text)[0]) for what in names)
+    bad = failed + sum(map(int, re.findall(r"Non-2xx responses:\s+(\d+)", text)))
+    return Numbers(requests, bad, body, job.under_way(requests))
 
 
 def _h2load(job: Job, out: Path) -> Numbers:
     """`traffic: … data` counts bodies, in full bytes in the brackets."""
     text = out.read_text(errors="replace")
-    done, *failed = map(
-        int, _find(r"(\d+) done, \d+ succeeded, (\d+) failed, (\d+) errored, (\d+) timeout", text)
-    )
-    other = map(int, _find(r"status codes: \d+ 2xx, (\d+) 3xx, (\d+) 4xx, (\d+) 5xx", text))
-    body = int(_find(r"traffic: .* \((\d+)\) data", text)[0])
-    return Numbers(done, sum(failed) + sum(other), body / max(done, 1), _under_way(job.at_once, job, done))
+    ended = _find(r"(\d+) done, \d+ succeeded, (\d+) failed, (\d+) errored, (\d+) timeout", text)
+    other = _find(r"status codes: \d+ 2xx, (\d+) 3xx, (\d+) 4xx, (\d+) 5xx", text)
+    body, done = int(_find(r"traffic: .* \((\d+)\) data", text)[0]), int(ended[0])
+    return Numbers(done, sum(map(int, (*ended[1:], *other))), body, job.under_way(done))
 
 
 def _fortio(job: Job, out: Path) -> Numbers:
     """`Sizes` includes heads, `HeaderSizes` are heads only."""
     found = _json(out)
-    codes = {code: int(count) for code, count in found["RetCodes"].items()}
-    requests = sum(codes.values())
+    requests = sum(found["RetCodes"].values())
     body = found["Sizes"]["Sum"] - found["HeaderSizes"]["Sum"]
-    return Numbers(requests, requests - codes.get("200", 0), body / max(found["Sizes"]["Count"], 1))
+    return Numbers(requests, requests - found["RetCodes"].get("200", 0), body)
 
 
 def _oha(job: Job, out: Path) -> Numbers:
     """Requests cut off by its own end are errors named `aborted due to deadline`, not failures."""
     found = _json(out)
-    codes = {code: int(count) for code, count in found["statusCodeDistribution"].items()}
-    requests = sum(codes.values())
-    errors = {name: int(count) for name, count in found["errorDistribution"].items()}
-    bad = sum(count for name, count in errors.items() if "deadline" not in name)
-    each = found["summary"]["totalData"] / max(requests, 1)
-    return Numbers(requests, requests - codes.get("200", 0) + bad, each)
+    requests = sum(found["statusCodeDistribution"].values())
+    failed = sum(count for name, count in found["errorDistribution"].items() if "deadline" not in name)
+    bad = failed + requests - found["statusCodeDistribution"].get("200", 0)
+    return Numbers(requests, bad, found["summary"]["totalData"])
 
 
 PEERS = (
@@ -242,7 +242,8 @@ PEERS = (
 
 
 class Svload(Tool):
-    """svload's engine as a generator calls it (`svload._native.run_share`), full recording, certificates verified.
+    """svload's engine as a generator calls it (`svload._native.run_share`): full recording, certificates
+    verified.
 
     A variant takes part at a rate only, and is shown beside the judged one: with `think` 64 users who pause make
     the rate, instead of evenly spaced arrivals; with `quantum_ns` even due times begin in bursts, as by h2load
@@ -279,20 +280,13 @@ class Svload(Tool):
         """Both identities of docs/method.md §1 are checked too."""
         summary = _json(out)
         (group,) = summary["groups"]
-        begun = group["begun"]
-        if (
-            group["due"] != begun + group["waiting"] + group["dropped"]
-            or begun != group["ok"] + group["failed"] + group["in_flight"]
-        ):
+        begun, dropped = group["begun"], group["dropped"]
+        all_due = group["due"] == begun + group["waiting"] + dropped
+        if not all_due or begun != group["ok"] + group["failed"] + group["in_flight"]:
             raise Failed(f"an identity is broken: {group}")
         spun_us = sum(thread["spin_ns"] for thread in summary["threads"]) / max(begun, 1) / 1e3
-        return Numbers(
-            begun,
-            begun - group["ok"] + group["dropped"],
-            group["body_bytes"] / max(begun, 1),
-            note=f"{spun_us:.2f} µs of it spun" if spun_us >= 0.01 else "",
-            summary=summary,
-        )
+        note = f"{spun_us:.2f} µs of it spun" if spun_us >= 0.01 else ""
+        return Numbers(begun, begun - group["ok"] + dropped, group["body_bytes"], note=note, summary=summary)
 
 
 class SvloadCommand(Tool):
@@ -319,9 +313,8 @@ class SvloadCommand(Tool):
 
     def read(self, job: Job, out: Path) -> Numbers:
         found = _json(out)
-        requests = found["requests"]
-        head = _head(0.0)
-        return Numbers(requests, requests - found["ok"], found["bytes_received"] / max(requests, 1), head)
+        bad = found["requests"] - found["ok"]
+        return Numbers(found["requests"], bad, found["bytes_received"], (1.0, HEAD_BYTES))
 
 
 class Floor(Tool):
@@ -343,14 +336,13 @@ class Floor(Tool):
         kind = "new" if job.new else "keep-alive"
         close = "Connection: close" if job.new else ""
         header = "\r\n".join(line for line in [*job.headers, close] if line)
-        return [
-            str(self._program), str(job.port), job.path, str(job.connections), str(job.seconds), kind, header,
-        ]  # fmt: skip
+        words = (self._program, job.port, job.path, job.connections, job.seconds, kind, header)
+        return list(map(str, words))
 
     def read(self, job: Job, out: Path) -> Numbers:
         found = _json(out)
-        requests, slack = found["requests"], _under_way(job.connections, job, found["requests"])
-        return Numbers(requests, found["bad"], found["body_bytes"] / max(requests, 1), slack)
+        requests = found["requests"]
+        return Numbers(requests, found["bad"], found["body_bytes"], job.under_way(requests))
 
 
 THINKING = Svload("svload think", think=True)
@@ -369,28 +361,17 @@ def share_of(job: Job, think: bool = False) -> dict[str, Any]:
     elif job.rate_rps:
         executor = ConstantArrivalRate(rate_rps=job.rate_rps, max_vus=job.connections)
     request = Request(
-        name="get",
-        scheme=job.scheme,
-        host="127.0.0.1",
-        path=(Text(text=job.path),),
-        headers=(("X-Pad", (Text(text=job.pad),)),) if job.pad else (),
-        expect_status=((200, 200),),
+        name="get", scheme=job.scheme, host="127.0.0.1", path=(Text(text=job.path),),
+        headers=(("X-Pad", (Text(text=job.pad),)),) if job.pad else (), expect_status=((200, 200),),
         checks=(SizeCheck(name="size", size_bytes=job.body_bytes),),
-    )
+    )  # fmt: skip
     group = Group(
-        name="load",
-        executor=executor,
-        request=request,
-        connection="new" if job.new else "keep-alive",
-        http2=job.streams > 0,
-        streams=max(job.streams, 1),
-        pacing_quantum_ns=job.quantum_ns,
-        spin_ns=job.spin_ns,
-        record="histogram",
-    )
+        name="load", executor=executor, request=request, connection="new" if job.new else "keep-alive",
+        http2=job.streams > 0, streams=max(job.streams, 1), pacing_quantum_ns=job.quantum_ns,
+        spin_ns=job.spin_ns, record="histogram",
+    )  # fmt: skip
     ca_pem = job.ca.read_text() if job.ca and job.scheme == "https" else None
-    share = share_of_group(group, job.scheme, job.port, job.seconds, ca_pem)
-    return share | {"interval_ns": SAMPLES_INTERVAL_NS}
+    return share_of_group(group, job.scheme, job.port, job.seconds, ca_pem)
 
 
 def share_of_group(
@@ -407,8 +388,7 @@ def share_of_group(
     endpoint = Endpoint(scheme=scheme, address="127.0.0.1", port=port, ca_pem=ca_pem)  # type: ignore[arg-type]
     times = Timeline(ramp_ns=0, duration_ns=seconds * 1_000_000_000)
     (share,) = build_shares(config, 1, times, {f"{scheme}://127.0.0.1": endpoint}, ["127.0.0.0/8"])
-    spec: dict[str, Any] = plain(share.spec)
-    return spec
+    return plain(share.spec) | {"interval_ns": SAMPLES_INTERVAL_NS}
 
 
 def _find(pattern: str, text: str) -> tuple[str, ...]:
@@ -423,16 +403,5 @@ def _json(out: Path) -> Any:
     try:
         return json.loads(text)
     except ValueError as why:
-        err = out.with_suffix(".err")
-        expected = err.read_text(errors="replace") if err.exists() else ""
-        raise Failed(f"its output is no JSON ({why}): {(expected or text).strip()[-300:]!r}") from why
-
-
-def _head(slack: float) -> tuple[float, float]:
-    """Return the slack for an answer's head that is counted with the body: it has at most 400 bytes here."""
-    return (1.0 + slack, 400.0 + slack)
-
-
-def _under_way(at_once: int, job: Job, requests: int) -> tuple[float, float]:
-    """Return the slack for bytes of answers that are under way at the end."""
-    return 1.0, 1.0 + at_once * job.body_bytes / max(requests, 1)
+        errors = out.with_suffix(".err").read_text(errors="replace")
+        raise Failed(f"its output is no JSON ({why}): {(errors or text).strip()[-300:]!r}") from why

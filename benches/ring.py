@@ -32,16 +32,10 @@ def main(given: Sequence[str] | None = None) -> int:
     outcomes: Counter[str] = Counter()
     for _ in range(MOST_RUNS):
         for row in _one_run(asked.profile, asked.start, asked.end):
-            print(
-                "  ".join(f"{name} {value}" for name, value in row.items() if value not in ("", None)),
-                flush=True,
-            )
+            shown = [f"{name} {value}" for name, value in row.items() if value not in ("", None)]
+            print("  ".join(shown), flush=True)
             outcomes[row["outcome"]] += row["requests"]
-        print(
-            "in all:",
-            ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common()),
-            flush=True,
-        )
+        print("in all:", ", ".join(f"{n} {outcome}" for outcome, n in outcomes.most_common()), flush=True)
         if outcomes["lost"] or outcomes["altered"]:
             return 1
         if outcomes["verified"] >= asked.reads:
@@ -60,14 +54,11 @@ def _one_run(profile: str, begin_s: float, end_s: float) -> list[dict[str, Any]]
 
         def await_whole(command: Command) -> None:
             took_s = seconds_until_whole(world, command, time.time(), BOUND_S)
-            expected = (
-                "not before the load's end" if took_s is None else f"{took_s:.1f} s after the stop's end"
-            )
-            print(f"whole: {expected}", flush=True)
+            within = took_s is not None
+            print(f"whole: {took_s:.1f} s after the stop's end" if within else "not before the load's end")
 
-        run = run_with_a_stop(
-            world, study, profile, "/object-2-server.conf", begin_s, end_s, BOUND_S, await_whole
-        )
+        server = "/object-2-server.conf"
+        run = run_with_a_stop(world, study, profile, server, begin_s, end_s, BOUND_S, await_whole)
         return requests(world, run)
 
 

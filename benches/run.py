@@ -16,6 +16,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -25,19 +26,19 @@ from benches.against import Comparison, other_engine
 from benches.harness import KEPT, arguments
 from benches.measure import CLIENT_CORE, SERVER_CORE, Failed, adopt_orphans, build, busy_share
 from benches.peers import PEERS, QUANTUM, THINKING, Floor, Svload, SvloadCommand, Tool
-from benches.report import Result, plain, table
-from benches.servers import fast_server, nginx, nginx_program
+from benches.report import Result, table
+from benches.servers import Server, fast_server, nginx, nginx_program
 from benches.specials import SPECIALS
 from benches.works import EFFORTS, WORKS, Bench
 from svload.host.machine.facts import processor
 
 MISSED, NOTHING, INTERRUPTED = 1, 2, 130
+NAMES = [*(work.key for work in WORKS), *SPECIALS]
 
 
 def main(given: Sequence[str] | None = None) -> int:
     """Return 0 if every measured limit is kept, 1 if one is missed, 2 if none was measured, 130 on Ctrl-C."""
-    names = [work.key for work in WORKS] + list(SPECIALS)
-    asked = arguments(__doc__, given, quick=False, smoke=False, only=names, seed=int, against=str)
+    asked = arguments(__doc__, given, quick=False, smoke=False, only=NAMES, seed=int, against=str)
     effort = "smoke" if asked.smoke else "quick" if asked.quick else "full"
     if asked.against:
         return against(asked.against, effort, asked.only, asked.seed)
@@ -46,26 +47,25 @@ def main(given: Sequence[str] | None = None) -> int:
     verdicts = result.verdicts()
     if result.interrupted:
         return INTERRUPTED
-    if not verdicts or result.troubles:
-        return NOTHING if not verdicts else MISSED
-    return 0 if all(verdicts.values()) else MISSED
+    if not verdicts:
+        return NOTHING
+    return 0 if all(verdicts.values()) and not result.troubles else MISSED
 
 
-def bench(effort: str, only: Sequence[str] | None = None, seed: int | None = None) -> Result:
+def bench(effort: str, only: Sequence[str] = NAMES, seed: int | None = None) -> Result:
     """Measure, holding svload's machine-wide lock; the result also goes to build/bench/<effort>.json."""
-    chosen = list(only or [*(work.key for work in WORKS), *SPECIALS])
     seed = int(time.time()) if seed is None else seed
     with _alone() as folder:
-        result = Result(effort, seed, _machine(), {})
+        result = Result(effort, seed, _machine())
         try:
-            _measure(result, chosen, folder)
+            _measure(result, only, folder)
         except KeyboardInterrupt:
             result.interrupted = True
     _save(result, folder)
     return result
 
 
-def against(commit: str, effort: str, only: Sequence[str] | None = None, seed: int | None = None) -> int:
+def against(commit: str, effort: str, only: Sequence[str], seed: int | None) -> int:
     """Measure this engine and another commit's in turn; return 0 if the limit of `Comparison` is kept, 1 if
     not, 2 if nothing was measured."""
     KEPT.mkdir(parents=True, exist_ok=True)
@@ -74,17 +74,15 @@ def against(commit: str, effort: str, only: Sequence[str] | None = None, seed: i
     except Failed as why:
         _say(str(why))
         return NOTHING
-    chosen = [work for work in WORKS if work.key in (only or [work.key])]
     with _alone() as folder:
-        found = Comparison(other.name.removeprefix("svload "))
-        result = Result("", 0, {}, {}, outcomes=found.outcomes, troubles=found.troubles)
-        order = random.Random(int(time.time()) if seed is None else seed)
-        run = Bench([Svload(), other], {}, folder, EFFORTS[effort], order, _say, {})
+        result = Result(effort, int(time.time()) if seed is None else seed, {})
+        run = Bench([Svload(), other], {}, folder, EFFORTS[effort], random.Random(result.seed), _say, {})
         try:
-            fast = build(Path(__file__).with_name("fast_server.c"), folder)
-            _traffic(run, chosen, fast, result, lambda: None)
+            run.programs = {"fast_server": build(Path(__file__).with_name("fast_server.c"), folder)}
+            _traffic(run, only, result, lambda: None)
         except KeyboardInterrupt:
             return INTERRUPTED
+    found = Comparison(other.name.removeprefix("svload "), result.outcomes, result.troubles)
     print(found.table())
     return NOTHING if not found.outcomes else 0 if found.passed else MISSED
 
@@ -97,9 +95,7 @@ def _alone() -> Iterator[Path]:
     KEPT.mkdir(parents=True, exist_ok=True)
     before = os.sched_getaffinity(0)
     if not {SERVER_CORE, CLIENT_CORE} <= before:
-        raise SystemExit(
-            f"the bench needs cores {SERVER_CORE} and {CLIENT_CORE} for itself; it may use {sorted(before)}"
-        )
+        raise SystemExit(f"it needs cores {SERVER_CORE} and {CLIENT_CORE}, and may use {sorted(before)}")
     with machine_lock("svload's bench", None, lambda holder: _say(f"waiting for the machine: {holder}")):
         os.sched_setaffinity(0, {SERVER_CORE})
         adopt_orphans()
@@ -119,7 +115,8 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 def _save(result: Result, folder: Path) -> None:
     """Save after every work, so that an hour's figures survive any end; written atomically."""
     part = folder / f"{result.effort}.json.part"
-    part.write_text(json.dumps(plain(result), indent=1) + "\n", encoding="utf-8")
+    found = asdict(result) | {"verdicts": result.verdicts()}
+    part.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     part.replace(folder / f"{result.effort}.json")
 
 
@@ -143,8 +140,7 @@ def _measure(result: Result, chosen: Sequence[str], folder: Path) -> None:
     if _sizes_differ(result.request_bytes):
         result.troubles.append("svload's request is more than 10 % from a peer's: the works are not the same")
     run = Bench(tools, pads, folder, effort, order, _say, programs)
-    works_chosen = [work for work in WORKS if work.key in chosen]
-    _traffic(run, works_chosen, programs.get("fast_server"), result, lambda: _save(result, folder))
+    _traffic(run, chosen, result, lambda: _save(result, folder))
     if missing := specials.lacking():
         result.missing[specials.PEER] = f"{', '.join(missing)} (apt install redis-server redis-tools)"
         chosen = [name for name in chosen if name != "redis"]
@@ -157,27 +153,23 @@ def _measure(result: Result, chosen: Sequence[str], folder: Path) -> None:
             _save(result, folder)
 
 
-def _traffic(
-    run: Bench, chosen: Sequence[works.Work], fast: Path | None, result: Result, save: Callable[[], None]
-) -> None:
-    for name in dict.fromkeys(work.server for work in chosen):
-        with contextlib.ExitStack() as stack:
-            try:
-                if name == "nginx":
-                    server = stack.enter_context(nginx(run.folder / "nginx"))
-                elif fast is not None:
-                    server = stack.enter_context(fast_server(fast, run.folder))
-                else:
-                    continue
-            except Failed as why:
-                result.troubles.append(f"{name}: {why}")
-                continue
-            for work in (one for one in chosen if one.server == name):
-                result.outcomes.append(run.measure(work, server))
-                save()
-                if work.half and (rate := works.half_rate(result.outcomes[-1], run.tools)):
-                    result.outcomes.append(run.measure(work, server, rate))
+def _traffic(run: Bench, chosen: Sequence[str], result: Result, save: Callable[[], None]) -> None:
+    asked = [work for work in WORKS if work.key in chosen]
+    for name in dict.fromkeys(work.server for work in asked):
+        try:
+            with _server(run, name) as server:
+                for work in (one for one in asked if one.server == name):
+                    result.outcomes.append(run.measure(work, server))
                     save()
+                    if work.half and (rate := works.half_rate(result.outcomes[-1], run.tools)):
+                        result.outcomes.append(run.measure(work, server, rate))
+                        save()
+        except (Failed, OSError) as why:
+            result.troubles.append(f"{name}: {why}")
+
+
+def _server(run: Bench, name: str) -> contextlib.AbstractContextManager[Server]:
+    return nginx(run.folder / "nginx") if name == "nginx" else fast_server(run.program(name), run.folder)
 
 
 def _sizes_differ(sizes: dict[str, int]) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import http.client
 import json
 import os
 import shutil
@@ -11,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +22,7 @@ from benches.measure import SERVER_CORE, Failed, pinned
 SIZES = {"/1k.bin": 1024, "/100k.bin": 102_400}
 CIPHERS = "TLS_AES_128_GCM_SHA256"
 _UP_S = 10.0
+_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 _RECORDED = b"HTTP/1.1 200 OK\r\nContent-Length: 1024\r\nConnection: keep-alive\r\n\r\n" + b"x" * 1024
 
 _NGINX = """
@@ -145,10 +146,7 @@ def truth(folder: Path) -> Iterator[tuple[Server, int]]:
 def log_stamps(admin_port: int) -> list[int]:
     """Return when the truth server received each GET of its object, CLOCK_MONOTONIC ns; empty the log."""
     stamps, start = [], 0
-    while True:
-        rows = ask(admin_port, "GET", f"/log?from={start}").splitlines()
-        if not rows:
-            break
+    while rows := ask(admin_port, "GET", f"/log?from={start}").splitlines():
         start += len(rows)
         stamps += [row[1] for row in map(json.loads, rows) if row[4].endswith("/o") and row[5] == 200]
     ask(admin_port, "POST", "/reset?what=log")
@@ -156,17 +154,10 @@ def log_stamps(admin_port: int) -> list[int]:
 
 
 def ask(port: int, method: str, path: str, body: bytes | None = None) -> bytes:
-    """Send one request to a server of ours. Raise Failed if it answers with an error."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
-    try:
-        connection.request(method, path, body)
-        answer = connection.getresponse()
-        text = answer.read()
-        if answer.status >= 400:
-            raise Failed(f"{method} {path} was answered {answer.status}")
-        return text
-    finally:
-        connection.close()
+    """Send one request to a server of ours. Raise OSError if it answers with an error."""
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", body, method=method)
+    with _OPENER.open(request, timeout=20) as answer:
+        return bytes(answer.read())
 
 
 @contextlib.contextmanager
@@ -207,12 +198,8 @@ def running(command: Sequence[str], out: Path) -> Iterator[subprocess.Popen[byte
     """Run a program on the server core until the block ends."""
     with out.open("wb") as file:
         child = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=file,
-            stderr=subprocess.STDOUT,
-            preexec_fn=pinned(SERVER_CORE),
-        )
+            command, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, preexec_fn=pinned(SERVER_CORE)
+        )  # fmt: skip
     try:
         yield child
     finally:

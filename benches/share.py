@@ -11,7 +11,6 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator
 from importlib.machinery import ExtensionFileLoader
 from pathlib import Path
 from typing import Any
@@ -53,29 +52,20 @@ def _run(engine: Any, spec: str) -> Any:
             return engine.run_share(spec, {}, _progress)
         except ValueError as why:
             unknown = re.search("unknown field `([a-z0-9_]+)`", str(why))
-            if unknown is None or any(_asked_for(share := json.loads(spec), unknown[1])):
+            if unknown is None:
                 raise
-            spec = json.dumps(_without(share, unknown[1]))
+            spec = _without(spec, unknown[1])
 
 
-def _asked_for(share: Any, field: str) -> Iterator[Any]:
-    """Yield values of the field, at any depth, that request something."""
-    if isinstance(share, list):
-        for one in share:
-            yield from _asked_for(one, field)
-    elif isinstance(share, dict):
-        for name, value in share.items():
-            if name == field and value not in (None, False, 0, [], {}, ""):
-                yield value
-            yield from _asked_for(value, field)
+def _without(spec: str, field: str) -> str:
+    """Return a share without a field at any depth. Raise ValueError if one of them requests something."""
 
+    def leave_out(found: dict[str, Any]) -> dict[str, Any]:
+        if found.pop(field, None):
+            raise ValueError(f"that engine does not know `{field}`, which the share asks for")
+        return found
 
-def _without(share: Any, field: str) -> Any:
-    if isinstance(share, list):
-        return [_without(one, field) for one in share]
-    if isinstance(share, dict):
-        return {name: _without(value, field) for name, value in share.items() if name != field}
-    return share
+    return json.dumps(json.loads(spec, object_hook=leave_out))
 
 
 _resident_bytes: list[int] = []

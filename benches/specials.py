@@ -6,72 +6,63 @@ import contextlib
 import json
 import math
 import os
+import re
 import shutil
-import socket
 import subprocess
 import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import numpy as np
 
-from benches.figures import Pacing, Run, Slope, interval, pacing, paired_ratio, slope
-from benches.measure import CLIENT_CORE, SERVER_CORE, Failed, noted, pinned, run
-from benches.peers import (
-    QUANTUM,
-    SAMPLES_INTERVAL_NS,
-    THINKING,
-    Job,
-    Svload,
-    SvloadCommand,
-    Tool,
-    share_of_group,
-)
+from benches.figures import gap_error_ms, slope
+from benches.measure import CLIENT_CORE, SERVER_CORE, Cost, Failed, noted, pinned, run
+from benches.peers import QUANTUM, THINKING, Job, Svload, SvloadCommand, Tool, share_of_group
+from benches.report import work_block
 from benches.servers import Server, free_ports, log_stamps, nginx, recorded, running, truth, until_up
-from benches.works import CONNECTIONS, Bench, Special
-from svload.analysis.quantiles import Ranked, ranked_counts, ranked_values
+from benches.works import CONNECTIONS, Bench, Cell, Outcome, Special, Work
+from svload.analysis.quantiles import ranked_counts
 from svload.store.raw import read_tables
 
 CONTROL = "epoll_pwait2 loop (C)"
 BOTH_CORES = (SERVER_CORE, CLIENT_CORE)
 """Used while a command is timed as typed: nothing else runs then, and nobody types `taskset`."""
-MOST_ROUNDS = 5
 
 
-def _woke_ns(bench: Bench, rate_rps: float, seconds: int) -> tuple[list[int], Run]:
+def _rounds(bench: Bench) -> range:
+    return range(min(bench.effort.rounds, 5))
+
+
+def _woke_ns(bench: Bench, rate_rps: float, seconds: int) -> tuple[list[int], Cost]:
     """Return when a loop that only waits woke, and its cost."""
     out = bench.folder / "pacer.out"
     command = [str(bench.program("pacer")), f"{rate_rps:g}", str(seconds)]
     cost = run(command, out, seconds + 30.0, frozenset())
-    ran = Run(round(rate_rps * seconds), cost.process_s, cost.core_s, cost.wall_s)
-    return json.loads(out.read_text())["woke_ns"], ran
+    return json.loads(out.read_text())["woke_ns"], replace(cost, requests=round(rate_rps * seconds))
 
 
 def measure_pacing(bench: Bench) -> Special:
-    """Send 500 evenly spaced requests a second to the truth server by each tool that can, and the control, in random
-    order. The p99 gap error as the receiver stamped it is at most max(0.25 ms, 1.2 × the control's); the control's
-    stamps are its own wake-ups."""
+    """Send 500 evenly spaced requests a second to the truth server by each tool that can, and the control, in
+    random order. The p99 gap error as the receiver stamped it is at most max(0.25 ms, 1.2 × the control's);
+    the control's stamps are its own wake-ups."""
     rate_rps, seconds = 500.0, 2 * bench.effort.long_s
-    rounds: dict[str, list[Pacing]] = defaultdict(list)
+    found: dict[str, list[float]] = defaultdict(list)
     failures: list[str] = []
     with truth(bench.folder) as (server, admin_port):
         asked = ("http", server.http_port, "/v1/a/c/o", 1024, CONNECTIONS, seconds)
         job = Job(*asked, rate_rps=rate_rps, folder=bench.folder)
-        plan: list[Tool | None] = [None]
-        plan += [
-            tool for tool in bench.tools if tool.can(job) and (not tool.ours or tool.name == Svload.name)
-        ]
-        for number in range(min(bench.effort.rounds, MOST_ROUNDS)):
-            bench.order.shuffle(plan)
-            for tool in plan:
-                name = tool.name if tool else CONTROL
+        able = [tool for tool in bench.tools if tool.can(job) and (not tool.ours or tool.name == Svload.name)]
+        tools: dict[str, Tool | None] = {CONTROL: None, **{tool.name: tool for tool in able}}
+        for number in _rounds(bench):
+            for name in bench.order.sample(list(tools), len(tools)):
                 with noted(failures, f"{name}: round {number + 1}: "):
-                    if tool is None:
+                    if (tool := tools[name]) is None:
                         stamps, _ = _woke_ns(bench, rate_rps, seconds)
                     else:
                         log_stamps(admin_port)
@@ -79,30 +70,27 @@ def measure_pacing(bench: Bench) -> Special:
                         stamps = log_stamps(admin_port)
                     if len(stamps) < 0.95 * rate_rps * seconds:
                         raise Failed(f"{len(stamps)} of {rate_rps * seconds:.0f} requests came")
-                    rounds[name].append(pacing(stamps, rate_rps))
+                    found[name].append(gap_error_ms(stamps, rate_rps))
             bench.say(f"pacing: round {number + 1}")
-    p99_ms = {name: median(one.p99_ms for one in several) for name, several in rounds.items()}
-    limit_ms = max(0.25, 1.2 * p99_ms.get(CONTROL, 0.0))
-    ours_ms = p99_ms.get(Svload.name, math.inf)
+    p99_ms = {name: median(several) for name, several in found.items()}
+    limit_ms, ours_ms = max(0.25, 1.2 * p99_ms.get(CONTROL, 0.0)), p99_ms.get(Svload.name, math.inf)
+    title = f"Pacing at {rate_rps:.0f} req/s, {seconds} s a round: p99 error of the gaps as received, ms"
     lines = [
-        f"Pacing at {rate_rps:.0f} req/s, {seconds} s a round: error of the gaps as the receiver stamped them",
-        f"  {'tool':<22} {'stdev ms':>9} {'p99 ms':>8}",
+        title,
+        *(f"  {name:<22} {p99_ms[name]:>8.3f}" for name in sorted(p99_ms, key=p99_ms.__getitem__)),
     ]
-    for name in sorted(rounds, key=p99_ms.__getitem__):
-        stdev_ms = median(one.stdev_ms for one in rounds[name])
-        lines.append(f"  {name:<22} {stdev_ms:>9.3f} {p99_ms[name]:>8.3f}")
     ours_failed = any(one.startswith(f"{Svload.name}: ") for one in failures)
     figure = f"p99 gap error {ours_ms:.3f} ms, at most {limit_ms:.3f} ms"
-    return Special(ours_ms <= limit_ms and not ours_failed, figure, lines, failures, dict(rounds))
+    return Special(ours_ms <= limit_ms and not ours_failed, figure, lines, failures, dict(found))
 
 
 LAG_RPS, SPIN_NS, SPINNING_LIMIT_US = 20_000.0, 60_000, 5.0
 
 
 def measure_lag(bench: Bench) -> Special:
-    """Hold the engine's own lag histogram at 20,000 requests/s against the lateness of a loop that only wakes: p50 ≤
-    control + 10 µs and p99 ≤ max(200 µs, 1.2 × control); with `spin: 60us` p50 ≤ 5 µs."""
-    seconds, tool = bench.effort.long_s, Svload()
+    """Hold the engine's own lag histogram at 20,000 requests/s against the lateness of a loop that only wakes:
+    p50 ≤ control + 10 µs and p99 ≤ max(200 µs, 1.2 × control); with `spin: 60us` p50 ≤ 5 µs."""
+    seconds = bench.effort.long_s
     names = {0: "svload", SPIN_NS: "svload, spin: 60us", None: CONTROL}
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in names.values()}
     spun_us: dict[str, list[float]] = defaultdict(list)
@@ -110,31 +98,24 @@ def measure_lag(bench: Bench) -> Special:
     with nginx(bench.folder / "nginx") as server:
         asked = ("http", server.http_port, "/1k.bin", 1024, CONNECTIONS, seconds)
         job = Job(*asked, rate_rps=LAG_RPS, folder=bench.folder)
-        for _ in range(min(bench.effort.rounds, MOST_ROUNDS)):
+        for _ in _rounds(bench):
             for spin_ns in bench.order.sample(list(names), len(names)):
                 name = names[spin_ns]
                 with noted(failures):
                     if spin_ns is None:
                         woke, _ = _woke_ns(bench, LAG_RPS, seconds)
-                        late = [at - int(number * 1e9 / LAG_RPS) for number, at in enumerate(woke)]
-                        found[name].append(_p50_p99_us(ranked_values(np.array(late))))
+                        late_us = np.array(woke) / 1e3 - np.arange(len(woke)) * 1e6 / LAG_RPS
+                        found[name].append(tuple(np.quantile(late_us, (0.5, 0.99)).tolist()))
                         continue
-                    _, expected = bench.run(tool, replace(job, spin_ns=spin_ns), server)
-                    if expected.requests < 0.99 * LAG_RPS * seconds:
-                        raise Failed(f"only {expected.requests} requests")
+                    _, counted = bench.run(Svload(), replace(job, spin_ns=spin_ns), server)
+                    if counted.requests < 0.99 * LAG_RPS * seconds:
+                        raise Failed(f"only {counted.requests} requests")
                     found[name].append(_lag_us(bench.folder / "share.tables"))
-                    spun_ns = sum(thread["spin_ns"] for thread in expected.summary["threads"])
-                    spun_us[name].append(spun_ns / expected.requests / 1e3)
+                    spun_ns = sum(thread["spin_ns"] for thread in counted.summary["threads"])
+                    spun_us[name].append(spun_ns / counted.requests / 1e3)
     bench.say("lag: done")
-    lines = [
-        f"Generator lag at {LAG_RPS:.0f} req/s, 1 KiB from nginx",
-        f"  {'':<22} {'p50 µs':>8} {'p99 µs':>8}",
-    ]
-    middle = {
-        name: tuple(median(column) for column in zip(*both, strict=True))
-        for name, both in found.items()
-        if both
-    }
+    lines = [f"Generator lag at {LAG_RPS:.0f} req/s, 1 KiB from nginx: p50 and p99 in µs"]
+    middle = {name: np.median(both, axis=0) for name, both in found.items() if both}
     for name, (p50, p99) in middle.items():
         spun = f"   ({median(spun_us[name]):.1f} µs a request spun)" if spun_us[name] else ""
         lines.append(f"  {name:<22} {p50:>8.1f} {p99:>8.1f}{spun}")
@@ -146,15 +127,8 @@ def measure_lag(bench: Bench) -> Special:
         f"p50 {ours[0]:.1f} µs, at most {most[0]:.1f}; p99 {ours[1]:.1f} µs, at most {most[1]:.1f}; "
         f"with spin: 60us p50 {spinning[0]:.1f} µs, at most {SPINNING_LIMIT_US:g}"
     )
-    kept = ours[0] <= most[0] and ours[1] <= most[1] and spinning[0] <= SPINNING_LIMIT_US
+    kept = bool(ours[0] <= most[0] and ours[1] <= most[1] and spinning[0] <= SPINNING_LIMIT_US)
     return Special(kept and not failures, figure, lines, failures, dict(found))
-
-
-def _p50_p99_us(found: Ranked) -> tuple[float, float]:
-    p50_ns, p99_ns = (found.quantile(p) for p in (0.5, 0.99))
-    if p50_ns is None or p99_ns is None:
-        raise Failed("no lag was recorded")
-    return p50_ns / 1e3, p99_ns / 1e3
 
 
 def _lag_us(tables: Path) -> tuple[float, float]:
@@ -162,7 +136,11 @@ def _lag_us(tables: Path) -> tuple[float, float]:
     table = {name: cells for name, (_, cells) in read_tables(tables)["histograms"].items()}
     lag = np.frombuffer(table["metric"], np.uint8) == 3
     buckets, counts = np.frombuffer(table["bucket"], np.uint32), np.frombuffer(table["count"], np.uint64)
-    return _p50_p99_us(ranked_counts(np.bincount(buckets[lag], weights=counts[lag])))
+    ranked = ranked_counts(np.bincount(buckets[lag], weights=counts[lag]))
+    p50_ns, p99_ns = (ranked.quantile(p) for p in (0.5, 0.99))
+    if p50_ns is None or p99_ns is None:
+        raise Failed("no lag was recorded")
+    return p50_ns / 1e3, p99_ns / 1e3
 
 
 COLD_LIMIT_S, WARM_LIMIT_S = 0.8, 0.3
@@ -188,9 +166,8 @@ def measure_warm(bench: Bench) -> Special:
         _svload_warm("--for", "10m")
         return _type_loads(bench, "after `svload warm`", WARM_LIMIT_S, wait_for_spare)
     except subprocess.CalledProcessError as why:
-        return Special(
-            False, "not measured", ["First request after `svload warm`"], [f"svload warm: {why.stderr}"]
-        )
+        title = "First request after `svload warm`"
+        return Special(False, "not measured", [title], [f"svload warm: {why.stderr}"])
     finally:
         _svload_warm("--end")
 
@@ -221,11 +198,10 @@ def _type_loads(bench: Bench, before: str, limit_s: float, ready: Callable[[], N
             tries_s.append((min(came) - begun_ns) / 1e9)
     bench.say(f"first request, {before}: done")
     slowest_s = max(tries_s, default=math.inf)
-    title = (
-        f"First request after `svload load` is typed, {before}: {' '.join(f'{one:.2f}' for one in tries_s)} s"
-    )
+    tries = " ".join(f"{one:.2f}" for one in tries_s)
+    title = f"First request after `svload load` is typed, {before}: {tries} s"
     figure = f"slowest {slowest_s:.2f} s, at most {limit_s} s"
-    return Special(slowest_s <= limit_s and not failures, figure, [title], failures, {"tries_s": tries_s})
+    return Special(slowest_s <= limit_s and not failures, figure, [title], failures, tries_s)
 
 
 FEW, MANY, CROWD_RPS = 100, 10_000, 10_000.0
@@ -245,7 +221,7 @@ def measure_crowd(bench: Bench) -> Special:
         short_s, long_s = 2, 2 + bench.effort.long_s
         asked = ("http", server.http_port, "/1k.bin", 1024, MANY, short_s)
         job = Job(*asked, rate_rps=CROWD_RPS, folder=bench.folder)
-        for _ in range(min(bench.effort.rounds, MOST_ROUNDS)):
+        for _ in _rounds(bench):
             with noted(failures):
                 few_bytes, _ = _crowd(bench, server, replace(job, connections=FEW, seconds=long_s))
                 _, short = _crowd(bench, server, job)
@@ -258,9 +234,7 @@ def measure_crowd(bench: Bench) -> Special:
                 woke = (_woke_ns(bench, CROWD_RPS, span)[1] for span in (short_s, long_s))
                 found["control"].append(slope(*woke).process_us)
     bench.say("crowd: done")
-    lines = [
-        f"{MANY:,} connections at 1 req/s each, evenly spread, 1 KiB from nginx (plain; kernel socket memory not in it)"
-    ]
+    lines = [f"{MANY:,} connections at 1 req/s each, 1 KiB from nginx (plain; without kernel socket memory)"]
     for title, name, unit in (
         ("memory a connection", "memory", "KiB"),
         ("svload, CPU a request", "ours", "µs"),
@@ -282,77 +256,54 @@ def measure_crowd(bench: Bench) -> Special:
     return Special(kept and not failures, figure, lines, failures, dict(found))
 
 
-def _crowd(bench: Bench, server: Server, job: Job) -> tuple[int, Run]:
+def _crowd(bench: Bench, server: Server, job: Job) -> tuple[int, Cost]:
     """Return resident bytes and cost of one run of users who think."""
-    made, _, expected = bench.counted(THINKING, job, server)
+    cost, found = bench.counted(THINKING, job, server)
     least = RAMP_SLACK * CROWD_RPS * (job.seconds - 1)
-    if expected.requests < least or abs(expected.requests - made.requests) > 0.005 * made.requests:
-        raise Failed(
-            f"{job.connections} connections: {expected.requests} requests, at least {math.ceil(least)} were due; "
-            f"the server counts {made.requests}"
-        )
-    opened = expected.summary["groups"][0]["connections_opened"]
+    off = abs(found.requests - cost.requests)
+    if found.requests < least or off > 0.005 * cost.requests:
+        both = f"{found.requests} requests of at least {least:.0f}; the server counts {cost.requests}"
+        raise Failed(f"{job.connections} connections: {both}")
+    opened = found.summary["groups"][0]["connections_opened"]
     if opened != job.connections:
         raise Failed(f"{opened} connections were opened, {job.connections} are right")
-    return int(expected.summary["load_rss_bytes"]), made
+    return int(found.summary["load_rss_bytes"]), cost
 
 
-DEPTHS = (1, 16)
-"""Redis commands that are sent together."""
 REDIS_LIMIT = 1.5
 """The highest ratio of svload's CPU per command to that of redis-benchmark, which records one time per
 pipeline and checks nothing."""
-KEY, VALUE_BYTES = "key:__rand_int__", 64
 PER_SECOND = {1: 40_000, 16: 200_000}
-"""Commands per second of the bench's spans: the work is fixed, so that both do the same."""
+"""Redis commands that are sent together → commands per second of the bench's spans: the work is fixed, so that
+both do the same."""
 PEER = "redis-benchmark"
 
 
 def lacking() -> list[str]:
     """Return the programs of Redis that this machine does not have."""
-    return [name for name in ("redis-server", PEER) if shutil.which(name) is None]
+    return [name for name in ("redis-server", "redis-cli", PEER) if shutil.which(name) is None]
 
 
 def measure_redis(bench: Bench) -> Special:
-    """Send GETs over 64 connections with both tools in random order, a short and a long run of each side by
-    side. Every run must count, and the point ratio must be within the limit at each depth."""
-    slopes: dict[int, dict[str, dict[int, Slope]]] = {depth: {Svload.name: {}, PEER: {}} for depth in DEPTHS}
-    spans = [bench.effort.short_s, bench.effort.long_s]
-    failures: list[str] = []
+    """Send GETs of 64 B over 64 connections with both tools in random order. Every run must count, and the
+    point ratio must be within the limit at each depth."""
+    outcomes = []
     with _redis(bench.folder) as (port, pids):
-        for depth, found in slopes.items():
+        for depth in PER_SECOND:
+            cells = [Cell(Svload.name, True, False), Cell(PEER, False, False)]
+            title = f"Redis: GET of 64 B, {CONNECTIONS} connections, {depth} commands together"
+            outcomes.append(Outcome(Work(f"pipeline {depth}", title, REDIS_LIMIT), None, cells))
             for number in range(bench.effort.rounds):
-                for name in bench.order.sample(list(found), 2):
-                    with noted(failures, f"{name}, pipeline {depth}, round {number + 1}: "):
-                        runs = {
-                            span: _commands(bench, port, pids, name, depth, span * PER_SECOND[depth])
-                            for span in bench.order.sample(spans, 2)
-                        }
-                        found[name][number] = slope(runs[spans[0]], runs[spans[1]])
+                for cell in bench.order.sample(cells, 2):
+                    with noted(cell.failures, f"round {number + 1}: "):
+                        ran = partial(_commands, bench, port, pids, cell.tool, depth)
+                        cell.slopes[number] = bench.pair(ran)
                 bench.say(f"redis: pipeline {depth}, round {number + 1} of {bench.effort.rounds}")
-    ratios = {
-        depth: paired_ratio(
-            *({number: one.process_us for number, one in found[name].items()} for name in (Svload.name, PEER))
-        )
-        for depth, found in slopes.items()
-    }
-    lines = [
-        f"Redis: GET of {VALUE_BYTES} B, {CONNECTIONS} connections",
-        f"  {'tool':<19} {'pipeline':>8} {'process µs':>10} {'commands/s':>10}   ÷ {PEER} (95 %)",
-    ]
-    for depth, found in slopes.items():
-        for name, rounds in sorted(found.items()):
-            if rounds:
-                cpu_us, rate = (
-                    median(getattr(one, what) for one in rounds.values())
-                    for what in ("process_us", "rate_rps")
-                )
-                shown = interval(ratios[depth]) if name == Svload.name else ""
-                lines.append(f"  {name:<19} {depth:>8} {cpu_us:>10.2f} {rate:>10.0f}   {shown}")
-    figure = f"≤ {REDIS_LIMIT:.2f} × {PEER} by pipeline "
-    figure += ", ".join(f"{depth}: {interval(one)}" for depth, one in ratios.items())
-    kept = not failures and all(one.value <= REDIS_LIMIT for one in ratios.values())
-    return Special(kept, figure, lines, failures, slopes)
+    lines = [line for outcome in outcomes for line in work_block(outcome)]
+    figure = f"≤ {REDIS_LIMIT:.2f} × {PEER}, " + ", ".join(f"{one.name}: {one.ratio}" for one in outcomes)
+    clean = not any(cell.failures for outcome in outcomes for cell in outcome.cells)
+    kept = clean and all(one.ratio.value <= REDIS_LIMIT for one in outcomes)
+    return Special(kept, figure, lines, samples=outcomes)
 
 
 @contextlib.contextmanager
@@ -363,23 +314,24 @@ def _redis(folder: Path) -> Iterator[tuple[int, frozenset[int]]]:
     command = ["redis-server", *options.split(), "--save", "", "--dir", str(folder)]
     with running(command, folder / "redis.out") as child:
         until_up(child, [port], folder / "redis.out")
-        words = f"-p {port} -q -n 1 -c 1 -d {VALUE_BYTES} -t set"
-        subprocess.run([PEER, *words.split()], check=True, capture_output=True, timeout=30)
+        _answer(PEER, port, "-q -n 1 -c 1 -d 64 -t set")
         yield port, frozenset({child.pid})
+
+
+def _answer(program: str, port: int, words: str) -> str:
+    command = [program, "-p", str(port), *words.split()]
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=30).stdout
 
 
 def _gets(port: int) -> int:
     """Return the GETs that the server has received."""
-    with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
-        connection.sendall(b"INFO commandstats\r\nQUIT\r\n")
-        text = b"".join(iter(lambda: connection.recv(65536), b"")).decode()
-    lines = [line for line in text.splitlines() if line.startswith("cmdstat_get:")]
-    return int(lines[0].partition("calls=")[2].partition(",")[0]) if lines else 0
+    calls = re.search(r"cmdstat_get:calls=(\d+)", _answer("redis-cli", port, "info commandstats"))
+    return int(calls[1]) if calls else 0
 
 
-def _commands(bench: Bench, port: int, pids: frozenset[int], name: str, depth: int, commands: int) -> Run:
-    """Return the cost of a number of GETs by a tool. Raise Failed if the server or the tool counts others."""
-    out = bench.folder / f"{name}.out"
+def _commands(bench: Bench, port: int, pids: frozenset[int], name: str, depth: int, seconds: int) -> Cost:
+    """Return the cost of GETs by a tool. Raise Failed if the server or the tool counts others."""
+    out, commands = bench.folder / f"{name}.out", seconds * PER_SECOND[depth]
     command = [PEER, *f"-p {port} -q -t get -n {commands} -c {CONNECTIONS} -P {depth}".split()]
     if name != PEER:
         spec = bench.folder / "redis.share.json"
@@ -393,10 +345,8 @@ def _commands(bench: Bench, port: int, pids: frozenset[int], name: str, depth: i
     if name != PEER:
         (group,) = json.loads(out.read_text())["groups"]
         if group["ok"] * depth != commands:
-            raise Failed(
-                f"{group['ok']} pipelines of {depth} were ok of {commands} commands: {group['errors']}"
-            )
-    return Run(asked, cost.process_s, cost.core_s, cost.wall_s)
+            raise Failed(f"{group['ok']} × {depth} were ok of {commands} commands: {group['errors']}")
+    return replace(cost, requests=asked)
 
 
 def redis_share(port: int, depth: int, commands: int) -> dict[str, Any]:
@@ -404,12 +354,12 @@ def redis_share(port: int, depth: int, commands: int) -> dict[str, Any]:
     from svload.model.executors import SharedIterations
     from svload.model.traffic import Commands, Group, Request, Text
 
-    get = ((Text(text="GET"),), (Text(text=KEY),))
+    get = ((Text(text="GET"),), (Text(text="key:__rand_int__"),))
     pipeline = Commands(protocol="redis", commands=(get,) * depth)
     request = Request(name="get", method="TCP", scheme="tcp", host="127.0.0.1", path=(), commands=pipeline)
     executor = SharedIterations(vus=CONNECTIONS, iterations=commands // depth, start="together")
     group = Group(name="load", executor=executor, request=request, record="histogram")
-    return share_of_group(group, "tcp", port, 100) | {"interval_ns": SAMPLES_INTERVAL_NS}
+    return share_of_group(group, "tcp", port, 100)
 
 
 SPECIALS: dict[str, Callable[[Bench], Special]] = {

@@ -15,9 +15,10 @@ import resource
 import sys
 import tempfile
 import time
-from array import array
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from benches.harness import arguments
 from svload.drive.progress import continued, merge_progress
@@ -48,33 +49,27 @@ def live(generators: int) -> tuple[float, float]:
     draw = random.Random(1)
     lines = [[progress(draw, second) for _ in range(generators)] for second in range(1, 11)]
     begun = time.process_time()
-    latest: dict[int, dict[str, Any]] = {}
-    shown: dict[str, Any] = {}
+    heard: list[dict[int, dict[str, Any]]] = [{} for _ in range(MACHINES)]
     for of_second in lines:
-        heard: dict[int, dict[int, dict[str, Any]]] = {}
         for number, line in enumerate(of_second):
-            machine = heard.setdefault(number % MACHINES, {})
-            machine[number] = continued(machine.get(number), json.loads(line)["progress"])
-        for machine_number, own in heard.items():
-            latest[machine_number] = merge_progress(own.values())
-        shown = merge_progress(latest.values())
+            machine = heard[number % MACHINES]
+            machine[number] = continued(None, json.loads(line)["progress"])
+        shown = merge_progress([merge_progress(own.values()) for own in heard if own])
     assert shown["groups"][0]["ok"] == generators * 9_900
-    cpu_s = (time.process_time() - begun) / len(lines)
-    return cpu_s, sum(map(len, lines[0]))
+    return (time.process_time() - begun) / len(lines), sum(map(len, lines[0]))
 
 
 def tables(draw: random.Random) -> dict[str, dict[str, tuple[str, Any]]]:
     """Return intervals and histograms of one generator over a minute."""
     count = round(SECONDS / INTERVAL_S)
-    cells = count * BUCKETS
-    low = draw.randrange(1_700, 1_900)
+    cells, buckets = count * BUCKETS, draw.randrange(1_700, 1_900) + np.arange(BUCKETS)
     histograms = {
-        "group": ("u16", array("H", [0]) * cells),
-        "step": ("u16", array("H", [0]) * cells),
-        "interval": ("u32", array("I", [at for at in range(count) for _ in range(BUCKETS)])),
-        "metric": ("u8", array("B", [0]) * cells),
-        "bucket": ("u32", array("I", [low + at for at in range(BUCKETS)]) * count),
-        "count": ("u64", array("Q", [draw.randrange(1, 4)]) * cells),
+        "group": ("u16", np.zeros(cells, "u2")),
+        "step": ("u16", np.zeros(cells, "u2")),
+        "interval": ("u32", np.repeat(np.arange(count, dtype="u4"), BUCKETS)),
+        "metric": ("u8", np.zeros(cells, "u1")),
+        "bucket": ("u32", np.tile(buckets.astype("u4"), count)),
+        "count": ("u64", np.full(cells, draw.randrange(1, 4), "u8")),
     }
     return {"histograms": {name: (kind, values.tobytes()) for name, (kind, values) in histograms.items()}}
 
@@ -98,15 +93,11 @@ def main() -> int:
     """Print the table; return 0."""
     count = arguments(__doc__, generators=1_000).generators
     cpu_s, sent_bytes = live(count)
-    print(
-        f"live picture of {count:,} generators: {100 * cpu_s:.2g} % of a core, {sent_bytes / 2**10:.0f} KiB/s"
-    )
+    print(f"live picture of {count:,} generators: {cpu_s:.2%} of a core, {sent_bytes / 2**10:.0f} KiB/s")
     merged_s, written_s, size, requests = merge(count)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    print(
-        f"a minute of each, {requests:,} requests in {size / 2**20:.0f} MiB of tables: merged in {merged_s:.2f} s, "
-        f"written in {written_s:.2f} s, {peak / 2**30:.2f} GiB at most"
-    )
+    print(f"a minute of each, {requests:,} requests in {size / 2**20:.0f} MiB of tables: merged in ", end="")
+    print(f"{merged_s:.2f} s, written in {written_s:.2f} s, {peak / 2**30:.2f} GiB at most")
     return 0
 
 

@@ -1,56 +1,42 @@
-"""The bench's arithmetic against cases with a known answer."""
+"""The speed bench's arithmetic against cases with a known answer."""
 
 from __future__ import annotations
 
-import math
-import random
+from math import inf
 
 import pytest
 
-from benches.figures import Run, best_of, pacing, paired_ratio, slope
+from benches.against import LIMIT, Comparison
+from benches.figures import Slope, best_of, gap_error_ms, paired_ratio, slope
+from benches.measure import Cost
 from benches.peers import PEERS, Job, Peer, share_of
+from benches.works import WORKS, Cell, Outcome
 
 pytestmark = pytest.mark.pure
 JOB = Job("http", 20180, "/1k.bin", 1024, 64, 5, pad="xx")
+SHORT = Cost(1.2, 0.5, 0.6, requests=20_000)
 
 
 def test_a_slope_leaves_start_up_out() -> None:
-    # 0.4 s of start-up, 5 µs a request
-    found = slope(Run(20_000, 0.5, 0.6, 1.2), Run(100_000, 0.9, 1.4, 2.2))
-    assert found.process_us == pytest.approx(5.0)
-    assert found.core_us == pytest.approx(10.0)
-    assert found.rate_rps == pytest.approx(80_000)
+    found = slope(SHORT, Cost(2.2, 0.9, 1.4, requests=100_000))  # 0.4 s of start-up, 5 µs a request
+    assert (found.process_us, found.core_us, found.rate_rps) == pytest.approx((5.0, 10.0, 80_000))
 
 
-@pytest.mark.parametrize("long", [Run(20_000, 0.9, 1, 2), Run(90_000, 0.4, 1, 2)])
-def test_a_slope_that_says_nothing_is_refused(long: Run) -> None:
+@pytest.mark.parametrize("long", [Cost(2, 0.9, 1, requests=20_000), Cost(2, 0.4, 1, requests=90_000)])
+def test_a_slope_that_says_nothing_is_refused(long: Cost) -> None:
     with pytest.raises(ValueError, match="the long run made"):
-        slope(Run(20_000, 0.5, 0.6, 1.2), long)
+        slope(SHORT, long)
 
 
 def test_a_ratio_is_paired_by_round() -> None:
     """A machine that is slower in some rounds slows both: the ratio stays exact, without unpaired rounds."""
     peer = {number: 5.0 * (1 + number % 3) for number in range(10)}
-    ours = {number: 0.8 * peer[number] for number in range(9)}
-    found = paired_ratio(ours, peer)
+    found = paired_ratio({number: 0.8 * peer[number] for number in range(9)}, peer)
     assert found.rounds == 9
     assert (found.value, found.low, found.high) == pytest.approx((0.8, 0.8, 0.8))
-
-
-def test_a_ratios_interval_covers() -> None:
-    """95 % of intervals contain the true ratio (binomial, 4 standard errors)."""
-    draw = random.Random(7)
-    held = 0
-    for _ in range(1000):
-        peer = {number: draw.lognormvariate(0, 0.1) for number in range(6)}
-        ours = {number: 0.9 * draw.lognormvariate(0, 0.1) for number in range(6)}
-        found = paired_ratio(ours, peer)
-        held += found.low <= 0.9 <= found.high
-    assert abs(held - 950) < 4 * math.sqrt(1000 * 0.95 * 0.05)
-
-
-def test_one_round_decides_nothing() -> None:
-    assert paired_ratio({0: 1.0}, {0: 2.0}).high == math.inf
+    known = paired_ratio({0: 1.0, 1: 2.0, 2: 4.0}, {0: 1.0, 1: 1.0, 2: 1.0})
+    assert (known.value, known.low, known.high) == pytest.approx((2.0, 0.3574, 11.19), rel=1e-3)
+    assert paired_ratio({0: 1.0}, {0: 2.0}).high == inf
     assert paired_ratio({0: 1.0}, {1: 2.0}).rounds == 0
 
 
@@ -61,11 +47,12 @@ def test_the_best_peer_is_the_cheapest() -> None:
 
 def test_pacing_sees_a_burst() -> None:
     even = [number * 2_000_000 for number in range(1000)]
-    assert pacing(even, 500.0).p99_ms == pytest.approx(0.0)
+    assert gap_error_ms(even, 500.0) == pytest.approx(0.0)
     pairs = [stamp if number % 2 else stamp + 1_000_000 for number, stamp in enumerate(even)]
-    assert pacing(pairs, 500.0).p99_ms == pytest.approx(1.0)
-    with pytest.raises(ValueError, match="gaps"):
-        pacing(even[:300], 500.0)
+    assert gap_error_ms(pairs, 500.0) == pytest.approx(1.0)
+    for few in (even[:300], []):
+        with pytest.raises(ValueError, match="gaps"):
+            gap_error_ms(few, 500.0)
 
 
 @pytest.mark.parametrize("tool", PEERS, ids=lambda tool: tool.name)
@@ -78,9 +65,40 @@ def test_a_peer_asks_for_the_job(tool: Peer, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_svload_asks_for_the_job() -> None:
-    spec = share_of(JOB)
-    (group,) = spec["groups"]
+    (group,) = share_of(JOB)["groups"]
     assert group["executor"]["vus"] == 64
     assert group["stop_offset_ns"] == 5_000_000_000
     assert group["request"]["checks"] == [{"name": "size", "size_bytes": 1024}]
     assert group["record"] == "histogram"
+
+
+def _outcome(work: int, factors: list[float], failures: tuple[str, ...] = ()) -> Outcome:
+    """Return a work whose rounds cost `factors` times the other engine's 6 to 9 µs."""
+    theirs = {number: Slope(6.0 + number, 1.0, 1e5) for number in range(len(factors))}
+    ours = {number: Slope((6.0 + number) * factor, 1.0, 1e5) for number, factor in enumerate(factors)}
+    cells = [Cell("svload", True, False, ours, list(failures)), Cell("svload 1234", False, False, theirs)]
+    return Outcome(WORKS[work], None, cells)
+
+
+def test_equal_engines_are_within_the_limit() -> None:
+    even = [0.97, 1.04, 0.98, 1.02]
+    found = Comparison("1234", [_outcome(0, even), _outcome(1, even[::-1])])
+    assert found.passed
+    assert found.overall.rounds == 8
+    assert found.overall.value == pytest.approx(1.002, abs=0.002)
+    assert found.table().splitlines()[-1] == f"kept: at most {LIMIT:.2f} over all"
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "word"),
+    [
+        ([_outcome(0, [1.03, 1.04, 1.02, 1.03]), _outcome(1, [1.02, 1.03, 1.02, 1.02])], "MISSED"),
+        ([_outcome(0, [1.06, 1.05, 1.06, 1.05]), _outcome(1, [0.93, 0.94, 0.93, 0.94])], "surely slower"),
+        ([_outcome(0, [1.0, 1.0, 1.0, 1.0], ("round 1: it ended with 1",))], "it ended with 1"),
+        ([], "MISSED"),
+    ],
+)
+def test_a_slower_engine_misses_the_limit(outcomes: list[Outcome], word: str) -> None:
+    found = Comparison("1234", outcomes)
+    assert not found.passed
+    assert word in found.table()
