@@ -148,8 +148,8 @@ def busy_share(for_s: float) -> float:
 
 
 def build(source: Path, folder: Path) -> Path:
-    """Compile one C file with `cc -O2` into `folder`, unless the program there is newer. Raise Failed with the
-    compiler's message."""
+    """Compile one C file with `cc -O2` into `folder`, unless the program there is newer. Raise Failed with
+    the compiler's message."""
     program = folder / source.stem
     if program.exists() and program.stat().st_mtime > source.stat().st_mtime:
         return program

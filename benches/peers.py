@@ -18,6 +18,7 @@ from benches.measure import Failed
 if TYPE_CHECKING:
     from svload.model.traffic import Group
 
+CONNECTIONS = 64
 SAMPLES_INTERVAL_NS = 16_666_667
 """svload's interval in its default run of 10 s (duration/600); the same in short and long runs, so that its
 cost is part of the slope."""
@@ -29,12 +30,12 @@ class Job:
     value or empty. `streams` on each connection: HTTP/2; 0: HTTP/1.1. `quantum_ns`, `spin_ns`: svload's
     pacing_quantum and spin."""
 
-    scheme: str
-    port: int
-    path: str
-    body_bytes: int
-    connections: int
-    seconds: int
+    scheme: str = "http"
+    port: int = 0
+    path: str = "/1k.bin"
+    body_bytes: int = 1024
+    connections: int = CONNECTIONS
+    seconds: int = 1
     new: bool = False
     rate_rps: float | None = None
     pad: str = ""
@@ -67,7 +68,7 @@ class Job:
 class Numbers:
     """A tool's own account. `bad`: answers of another status, failed or torn requests. `bytes`: of all
     answers; `bytes_slack`: how far their mean may be below and above the body's size (heads if it counts
-    them, rounding if it rounds). `note`: what a reader should know about the run. `summary`: the engine's own."""
+    them, rounding if it rounds). `note`: what a reader should know. `summary`: the engine's own."""
 
     requests: int
     bad: int
@@ -104,12 +105,8 @@ class Tool:
 
     def can(self, job: Job) -> bool:
         """Return whether it can do the job at all."""
-        return (
-            (job.rate_rps is None or self.can_pace)
-            and (not job.new or self.can_new)
-            and (job.scheme == "http" or self.can_tls)
-            and (not job.streams or self.can_http2)
-        )
+        paces, speaks = job.rate_rps is None or self.can_pace, not job.streams or self.can_http2
+        return paces and speaks and (not job.new or self.can_new) and (job.scheme == "http" or self.can_tls)
 
     def command(self, job: Job) -> list[str]:
         """Return the command line, without pipelining and with one thread."""
@@ -245,9 +242,9 @@ class Svload(Tool):
     """svload's engine as a generator calls it (`svload._native.run_share`): full recording, certificates
     verified.
 
-    A variant takes part at a rate only, and is shown beside the judged one: with `think` 64 users who pause make
-    the rate, instead of evenly spaced arrivals; with `quantum_ns` even due times begin in bursts, as by h2load
-    and fortio."""
+    A variant takes part at a rate only, and is shown beside the judged one: with `think` 64 users who pause
+    make the rate, instead of evenly spaced arrivals; with `quantum_ns` even due times begin in bursts, as by
+    h2load and fortio."""
 
     name, get = "svload", "make setup"
     can_pace = True
@@ -385,7 +382,7 @@ def share_of_group(
     from svload.model.study import Case, CaseConfig
 
     config = CaseConfig(case=Case(name="bench", levels={}), services=(), groups=(group,))
-    endpoint = Endpoint(scheme=scheme, address="127.0.0.1", port=port, ca_pem=ca_pem)  # type: ignore[arg-type]
+    endpoint = Endpoint(scheme=scheme, address="127.0.0.1", port=port, ca_pem=ca_pem)
     times = Timeline(ramp_ns=0, duration_ns=seconds * 1_000_000_000)
     (share,) = build_shares(config, 1, times, {f"{scheme}://127.0.0.1": endpoint}, ["127.0.0.0/8"])
     return plain(share.spec) | {"interval_ns": SAMPLES_INTERVAL_NS}

@@ -51,8 +51,8 @@ def _head(result: Result) -> list[str]:
     effort, busy = EFFORTS[result.effort], result.machine["busy_before"]
     sizes = ", ".join(f"{name} {size}" for name, size in result.request_bytes.items() if size)
     lines = [
-        f"{result.effort}: {effort.rounds} rounds of runs of {effort.short_s} and {effort.long_s} s in random "
-        f"order (seed {result.seed}); server on core {SERVER_CORE}, client on core {CLIENT_CORE}",
+        f"{result.effort}: {effort.rounds} rounds of runs of {effort.short_s} and {effort.long_s} s in "
+        f"random order (seed {result.seed}); server on core {SERVER_CORE}, client on core {CLIENT_CORE}",
         f"request bytes: {sizes}",
     ]
     if busy > QUIET_SHARE:

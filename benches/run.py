@@ -1,7 +1,7 @@
 """The speed bench as a command: a table on stdout, JSON under build/bench/.
 
-python -m benches.run [--quick] [--only keep-alive tls] [--seed 7]    # all works: an hour and a half, or a quarter
-python -m benches.run --against COMMIT [--quick]                      # this engine and that commit's, alternated
+python -m benches.run [--quick] [--only keep-alive tls] [--seed 7]    # all works: 1.5 hours, or a quarter
+python -m benches.run --against COMMIT [--quick]                      # this engine and that commit's
 python -m benches.run --smoke                                         # does it work? its figures mean nothing
 """
 
@@ -18,8 +18,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
 from benches import specials, works
 from benches.against import Comparison, other_engine
@@ -27,7 +25,7 @@ from benches.harness import KEPT, arguments
 from benches.measure import CLIENT_CORE, SERVER_CORE, Failed, adopt_orphans, build, busy_share
 from benches.peers import PEERS, QUANTUM, THINKING, Floor, Svload, SvloadCommand, Tool
 from benches.report import Result, table
-from benches.servers import Server, fast_server, nginx, nginx_program
+from benches.servers import Server, fast_server, nginx
 from benches.specials import SPECIALS
 from benches.works import EFFORTS, WORKS, Bench
 from svload.host.machine.facts import processor
@@ -56,7 +54,8 @@ def bench(effort: str, only: Sequence[str] = NAMES, seed: int | None = None) -> 
     """Measure, holding svload's machine-wide lock; the result also goes to build/bench/<effort>.json."""
     seed = int(time.time()) if seed is None else seed
     with _alone() as folder:
-        result = Result(effort, seed, _machine())
+        machine = {"kernel": platform.release(), "cpu": processor(), "cores": os.cpu_count()}
+        result = Result(effort, seed, machine | {"busy_before": busy_share(0.5)})
         try:
             _measure(result, only, folder)
         except KeyboardInterrupt:
@@ -99,7 +98,8 @@ def _alone() -> Iterator[Path]:
     with machine_lock("svload's bench", None, lambda holder: _say(f"waiting for the machine: {holder}")):
         os.sched_setaffinity(0, {SERVER_CORE})
         adopt_orphans()
-        on_term = signal.signal(signal.SIGTERM, _interrupt)
+        # SIGTERM acts like Ctrl-C: servers end, and what was measured is printed
+        on_term = signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
             yield KEPT.resolve()
         finally:
@@ -107,16 +107,11 @@ def _alone() -> Iterator[Path]:
             os.sched_setaffinity(0, before)
 
 
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    """Handle SIGTERM like Ctrl-C: servers end, and what was measured is printed."""
-    raise KeyboardInterrupt
-
-
 def _save(result: Result, folder: Path) -> None:
     """Save after every work, so that an hour's figures survive any end; written atomically."""
     part = folder / f"{result.effort}.json.part"
     found = asdict(result) | {"verdicts": result.verdicts()}
-    part.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    part.write_text(json.dumps(found, indent=1, default=str) + "\n", encoding="utf-8")
     part.replace(folder / f"{result.effort}.json")
 
 
@@ -137,7 +132,9 @@ def _measure(result: Result, chosen: Sequence[str], folder: Path) -> None:
     pads, result.request_bytes = works.pads_for(tools, folder)
     for variant in (THINKING, QUANTUM):
         pads[variant.name] = pads.get(Svload.name, "")
-    if _sizes_differ(result.request_bytes):
+    ours_bytes = result.request_bytes.get(Svload.name, 0)
+    sizes = [size for peer in PEERS if (size := result.request_bytes.get(peer.name))]
+    if any(abs(ours_bytes - size) > 0.1 * size for size in sizes):
         result.troubles.append("svload's request is more than 10 % from a peer's: the works are not the same")
     run = Bench(tools, pads, folder, effort, order, _say, programs)
     _traffic(run, chosen, result, lambda: _save(result, folder))
@@ -170,22 +167,6 @@ def _traffic(run: Bench, chosen: Sequence[str], result: Result, save: Callable[[
 
 def _server(run: Bench, name: str) -> contextlib.AbstractContextManager[Server]:
     return nginx(run.folder / "nginx") if name == "nginx" else fast_server(run.program(name), run.folder)
-
-
-def _sizes_differ(sizes: dict[str, int]) -> bool:
-    ours = sizes.get(Svload.name, 0)
-    peers = [sizes[peer.name] for peer in PEERS if sizes.get(peer.name)]
-    return any(abs(ours - size) > 0.1 * size for size in peers)
-
-
-def _machine() -> dict[str, Any]:
-    return {
-        "kernel": platform.release(),
-        "cpu": processor(),
-        "cores": os.cpu_count(),
-        "nginx": nginx_program() is not None,
-        "busy_before": busy_share(0.5),
-    }
 
 
 def _say(text: str) -> None:

@@ -12,7 +12,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.servers import accepts, certified, speaking
@@ -30,8 +30,9 @@ daemon off; master_process on; worker_processes 1; pid {folder}/nginx.pid; error
 worker_rlimit_nofile 16384; {user}
 events {{ worker_connections 12000; use epoll; }}
 http {{
-  access_log off; sendfile on; tcp_nopush on; tcp_nodelay on; open_file_cache max=16; open_file_cache_valid 1h;
-  keepalive_requests 1000000000; keepalive_timeout 1h; default_type application/octet-stream; etag on;
+  access_log off; sendfile on; tcp_nopush on; tcp_nodelay on; open_file_cache max=16;
+  open_file_cache_valid 1h; keepalive_requests 1000000000; keepalive_timeout 1h;
+  default_type application/octet-stream; etag on;
   client_body_temp_path {folder}/t1; proxy_temp_path {folder}/t2; fastcgi_temp_path {folder}/t3;
   uwsgi_temp_path {folder}/t4; scgi_temp_path {folder}/t5;
   server {{
@@ -56,7 +57,7 @@ class Server:
     status_port: int = 0
     http2_port: int = 0
     count_file: Path | None = None
-    _asked: int = field(default=0, repr=False)
+    _asked: int = 0
 
     def requests(self) -> int:
         """Return the requests received since its start, without the status requests."""
@@ -84,11 +85,6 @@ class Server:
         return f"{scheme}://127.0.0.1:{self.port(scheme)}{path}"
 
 
-def nginx_program() -> str | None:
-    """Return the path of nginx, from PATH or where Debian has it."""
-    return shutil.which("nginx", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
-
-
 @contextlib.contextmanager
 def nginx(folder: Path) -> Iterator[Server]:
     """Run nginx with one worker on the server core, HTTP, TLS 1.3 and HTTP/2. Raise Failed if it is missing
@@ -98,7 +94,7 @@ def nginx(folder: Path) -> Iterator[Server]:
     waits for the client's delayed acknowledgement of the first (Nagle, 40 ms), so that a connection of one
     stream made 23 requests a second.
     """
-    program = nginx_program()
+    program = shutil.which("nginx", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
     if program is None:
         raise Failed("nginx is not here (root, Debian: make apt)")
     folder = folder.resolve()
@@ -198,7 +194,8 @@ def running(command: Sequence[str], out: Path) -> Iterator[subprocess.Popen[byte
     """Run a program on the server core until the block ends."""
     with out.open("wb") as file:
         child = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, preexec_fn=pinned(SERVER_CORE)
+            command, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT,
+            preexec_fn=pinned(SERVER_CORE),
         )  # fmt: skip
     try:
         yield child

@@ -23,10 +23,10 @@ import numpy as np
 
 from benches.figures import gap_error_ms, slope
 from benches.measure import CLIENT_CORE, SERVER_CORE, Cost, Failed, noted, pinned, run
-from benches.peers import QUANTUM, THINKING, Job, Svload, SvloadCommand, Tool, share_of_group
+from benches.peers import CONNECTIONS, QUANTUM, THINKING, Job, Svload, SvloadCommand, Tool, share_of_group
 from benches.report import work_block
 from benches.servers import Server, free_ports, log_stamps, nginx, recorded, running, truth, until_up
-from benches.works import CONNECTIONS, Bench, Cell, Outcome, Special, Work
+from benches.works import Bench, Cell, Outcome, Special, Work
 from svload.analysis.quantiles import ranked_counts
 from svload.store.raw import read_tables
 
@@ -47,6 +47,10 @@ def _woke_ns(bench: Bench, rate_rps: float, seconds: int) -> tuple[list[int], Co
     return json.loads(out.read_text())["woke_ns"], replace(cost, requests=round(rate_rps * seconds))
 
 
+def _job(bench: Bench, server: Server, seconds: int, rate_rps: float, **more: Any) -> Job:
+    return Job(port=server.http_port, seconds=seconds, rate_rps=rate_rps, folder=bench.folder, **more)
+
+
 def measure_pacing(bench: Bench) -> Special:
     """Send 500 evenly spaced requests a second to the truth server by each tool that can, and the control, in
     random order. The p99 gap error as the receiver stamped it is at most max(0.25 ms, 1.2 × the control's);
@@ -55,8 +59,7 @@ def measure_pacing(bench: Bench) -> Special:
     found: dict[str, list[float]] = defaultdict(list)
     failures: list[str] = []
     with truth(bench.folder) as (server, admin_port):
-        asked = ("http", server.http_port, "/v1/a/c/o", 1024, CONNECTIONS, seconds)
-        job = Job(*asked, rate_rps=rate_rps, folder=bench.folder)
+        job = _job(bench, server, seconds, rate_rps, path="/v1/a/c/o")
         able = [tool for tool in bench.tools if tool.can(job) and (not tool.ours or tool.name == Svload.name)]
         tools: dict[str, Tool | None] = {CONTROL: None, **{tool.name: tool for tool in able}}
         for number in _rounds(bench):
@@ -88,16 +91,15 @@ LAG_RPS, SPIN_NS, SPINNING_LIMIT_US = 20_000.0, 60_000, 5.0
 
 
 def measure_lag(bench: Bench) -> Special:
-    """Hold the engine's own lag histogram at 20,000 requests/s against the lateness of a loop that only wakes:
-    p50 ≤ control + 10 µs and p99 ≤ max(200 µs, 1.2 × control); with `spin: 60us` p50 ≤ 5 µs."""
+    """Hold the engine's own lag histogram at 20,000 requests/s against the lateness of a loop that only
+    wakes: p50 ≤ control + 10 µs and p99 ≤ max(200 µs, 1.2 × control); with `spin: 60us` p50 ≤ 5 µs."""
     seconds = bench.effort.long_s
     names = {0: "svload", SPIN_NS: "svload, spin: 60us", None: CONTROL}
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in names.values()}
     spun_us: dict[str, list[float]] = defaultdict(list)
     failures: list[str] = []
     with nginx(bench.folder / "nginx") as server:
-        asked = ("http", server.http_port, "/1k.bin", 1024, CONNECTIONS, seconds)
-        job = Job(*asked, rate_rps=LAG_RPS, folder=bench.folder)
+        job = _job(bench, server, seconds, LAG_RPS)
         for _ in _rounds(bench):
             for spin_ns in bench.order.sample(list(names), len(names)):
                 name = names[spin_ns]
@@ -132,7 +134,7 @@ def measure_lag(bench: Bench) -> Special:
 
 
 def _lag_us(tables: Path) -> tuple[float, float]:
-    """Return p50 and p99 of the generator lag (metric 3 of engine/docs/results.md) in the merged histogram."""
+    """Return p50 and p99 of the generator lag (metric 3 of engine/docs/results.md) in all histograms."""
     table = {name: cells for name, (_, cells) in read_tables(tables)["histograms"].items()}
     lag = np.frombuffer(table["metric"], np.uint8) == 3
     buckets, counts = np.frombuffer(table["bucket"], np.uint32), np.frombuffer(table["count"], np.uint64)
@@ -190,7 +192,7 @@ def _type_loads(bench: Bench, before: str, limit_s: float, ready: Callable[[], N
         with recorded() as (port, heads), noted(failures):
             begun_ns = time.monotonic_ns()
             marked, out = f"/first-{begun_ns}", bench.folder / "first.out"
-            command = tool.command(Job("http", port, marked, 1024, 1, 1, folder=bench.folder))
+            command = tool.command(Job(port=port, path=marked, connections=1, folder=bench.folder))
             run(command, out, 60, frozenset(), tool.environment(), BOTH_CORES, codes=(0, 4))
             came = [at for at, head in heads if marked.encode() in head and b"User-Agent: svload" in head]
             if not came:
@@ -219,8 +221,7 @@ def measure_crowd(bench: Bench) -> Special:
     failures: list[str] = []
     with nginx(bench.folder / "nginx") as server:
         short_s, long_s = 2, 2 + bench.effort.long_s
-        asked = ("http", server.http_port, "/1k.bin", 1024, MANY, short_s)
-        job = Job(*asked, rate_rps=CROWD_RPS, folder=bench.folder)
+        job = _job(bench, server, short_s, CROWD_RPS, connections=MANY)
         for _ in _rounds(bench):
             with noted(failures):
                 few_bytes, _ = _crowd(bench, server, replace(job, connections=FEW, seconds=long_s))
@@ -274,8 +275,8 @@ REDIS_LIMIT = 1.5
 """The highest ratio of svload's CPU per command to that of redis-benchmark, which records one time per
 pipeline and checks nothing."""
 PER_SECOND = {1: 40_000, 16: 200_000}
-"""Redis commands that are sent together → commands per second of the bench's spans: the work is fixed, so that
-both do the same."""
+"""Redis commands that are sent together → commands per second of the bench's spans: the work is fixed, so
+that both do the same."""
 PEER = "redis-benchmark"
 
 

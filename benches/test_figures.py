@@ -13,7 +13,7 @@ from benches.peers import PEERS, Job, Peer, share_of
 from benches.works import WORKS, Cell, Outcome
 
 pytestmark = pytest.mark.pure
-JOB = Job("http", 20180, "/1k.bin", 1024, 64, 5, pad="xx")
+JOB = Job(port=20180, seconds=5, pad="xx")
 SHORT = Cost(1.2, 0.5, 0.6, requests=20_000)
 
 

@@ -1,4 +1,4 @@
-"""The limits on speed, asserted: `make bench` (full) or `SVLOAD_BENCH=quick make bench`. Never part of `make test`."""
+"""The limits on speed, asserted: `make bench` (full) or `SVLOAD_BENCH=quick make bench`."""
 
 from __future__ import annotations
 

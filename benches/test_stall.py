@@ -27,9 +27,8 @@ def test_percentiles_of_a_stalling_server_are_those_of_its_schedule(
     world: World, serve_truth: Callable[..., dict[str, Any]], max_vus: int
 ) -> None:
     url, admin = stalls.server(serve_truth, apart=True, stall=STALL.config)
-    ended = world.svload(
-        "load", url, "--rate", "500", "--max-vus", str(max_vus), "--duration", "20s", "--json", "--out", str(world.runs)
-    )  # fmt: skip
+    words = ("--rate", "500", "--max-vus", str(max_vus), "--duration", "20s", "--json")
+    ended = world.svload("load", url, *words, "--out", str(world.runs))
     assert ended.returncode == 0, ended.stderr
     text = json.loads(ended.stdout)
     run = stalls.only(world)

@@ -16,40 +16,37 @@ from benches.measure import Cost, Failed, noted, run
 from benches.peers import Job, Numbers, Svload, Tool
 from benches.servers import Server, recorded
 
-CONNECTIONS = 64
 ENGINE = Svload.name
 """The judged row of svload."""
 _COUNT_SLACK = 0.005
 """A tool's own count may differ from the server's by this share and by its connections (cut-off requests)."""
 
 
+USUAL = Job()
+
+
 @dataclass(frozen=True)
 class Work:
     """One kind of traffic; `limit` is the highest allowed upper end of svload ÷ best peer. `server`: nginx or
-    fast_server. `streams` on each connection: HTTP/2; 0: HTTP/1.1."""
+    fast_server. `half`: also measured at half the rate of saturation, by tools that can pace: batching flatters
+    saturation."""
 
     key: str
     title: str
     limit: float
+    job: Job = USUAL
     server: str = "nginx"
-    scheme: str = "http"
-    path: str = "/1k.bin"
-    body_bytes: int = 1024
-    new: bool = False
-    connections: int = CONNECTIONS
-    streams: int = 0
     half: bool = False
-    """Also measured at half the rate of saturation, by tools that can pace: batching flatters saturation."""
 
 
 WORKS: tuple[Work, ...] = (
     Work("keep-alive", "HTTP/1.1 keep-alive, 64 connections, 1 KiB, nginx", 0.85, half=True),
     Work("fast-server", "the same against a very fast server", 0.85, server="fast_server", half=True),
-    Work("tls", "TLS 1.3 keep-alive, 64 connections, 1 KiB, nginx", 0.90, scheme="https", half=True),
-    Work("new", "new connection per request, 64 at once, 1 KiB, nginx", 1.00, new=True),
-    Work("100k", "100 KiB bodies, keep-alive, nginx", 0.90, path="/100k.bin", body_bytes=102_400),
-    Work("http2-64x1", "HTTP/2, 64 connections of 1 stream, 1 KiB, nginx", 0.90, streams=1),
-    Work("http2-4x16", "HTTP/2, 4 connections of 16 streams, 1 KiB, nginx", 0.90, connections=4, streams=16),
+    Work("tls", "TLS 1.3 keep-alive, 64 connections, 1 KiB, nginx", 0.90, Job("https"), half=True),
+    Work("new", "new connection per request, 64 at once, 1 KiB, nginx", 1.00, Job(new=True)),
+    Work("100k", "100 KiB bodies, keep-alive, nginx", 0.90, Job(path="/100k.bin", body_bytes=102_400)),
+    Work("http2-64x1", "HTTP/2, 64 connections of 1 stream, 1 KiB, nginx", 0.90, Job(streams=1)),
+    Work("http2-4x16", "HTTP/2, 4 connections of 16 streams, nginx", 0.90, Job(connections=4, streams=16)),
 )
 
 
@@ -142,7 +139,7 @@ def pads_for(tools: Sequence[Tool], folder: Path) -> tuple[dict[str, str], dict[
 
 def _request_bytes(tool: Tool, pad: str, folder: Path) -> int:
     with recorded() as (port, heads), contextlib.suppress(Failed):
-        job = Job("http", port, "/1k.bin", 1024, 1, 1, pad=pad, folder=folder)
+        job = Job(port=port, connections=1, pad=pad, folder=folder)
         run(tool.command(job), folder / "size.out", 30, frozenset(), tool.environment(), codes=range(256))
         return len(heads[-1][1]) if heads else 0
     return 0
@@ -182,11 +179,8 @@ class Bench:
     def measure(self, work: Work, server: Server, rate_rps: float | None = None) -> Outcome:
         """Measure all rounds of one work. Runs with wrong bytes, statuses or counts are reported and left
         out."""
-        job = Job(
-            work.scheme, server.port(work.scheme, work.streams > 0), work.path, work.body_bytes,
-            work.connections, self.effort.short_s, work.new, rate_rps, ca=server.ca, folder=self.folder,
-            streams=work.streams,
-        )  # fmt: skip
+        port = server.port(work.job.scheme, work.job.streams > 0)
+        job = replace(work.job, port=port, ca=server.ca, rate_rps=rate_rps, folder=self.folder)
         tools = [tool for tool in self.tools if tool.can(job)]
         cells = {tool.name: Cell(tool.name, tool.ours, tool.floor) for tool in tools}
         for number in range(self.effort.rounds):
