@@ -50,7 +50,8 @@ question: How fast is a fleet of four?
 lab: {{web: {{at: "{url}"}}}}
 traffic:
   readers:
-    {{executor: constant-vus, vus: {users}, generators: {workers}, record: histogram, request: GET http://web{path}}}
+    {{executor: constant-vus, vus: {users}, generators: {workers}, record: histogram,
+     request: GET http://web{path}}}
 measure: {{duration: {seconds}s, replicates: 1}}
 """
 INVENTORY = "generators:\n  vars: {ansible_connection: local}\n  hosts:\n"

@@ -1,7 +1,7 @@
 """Verified reads while an object server is stopped: `python -m benches.ring [--reads 100000]`.
 
 Runs studies/004-swift-locust/ring.yaml on real Swift repeatedly until enough reads are verified. In each load
-object-2 and its daemons are stopped (SIGSTOP) from second --start to --end. Prints the outcome of the reads,
+object-2 and its daemons are stopped (SIGSTOP) from second 50 to 140. Prints the outcome of the reads,
 and how long it took until the ring was whole: until each object from before the stop's end was on all three
 devices. The exit code is 1 if any was lost or altered, or if ten runs are not enough.
 """
@@ -22,16 +22,16 @@ from tests.journeys.world import Command, World
 from benches.harness import arguments
 from svload.host import cache_dir
 
-BOUND_S = 900.0
+BOUND_S, STOP_S = 900.0, (50.0, 140.0)
 MOST_RUNS = 10
 
 
 def main(given: Sequence[str] | None = None) -> int:
     """Return 0 if none was lost or altered and enough were verified, else 1."""
-    asked = arguments(__doc__, given, profile="verify", start=50.0, end=140.0, reads=100_000)
+    asked = arguments(__doc__, given, reads=100_000)
     outcomes: Counter[str] = Counter()
     for _ in range(MOST_RUNS):
-        for row in _one_run(asked.profile, asked.start, asked.end):
+        for row in _one_run():
             shown = [f"{name} {value}" for name, value in row.items() if value not in ("", None)]
             print("  ".join(shown), flush=True)
             outcomes[row["outcome"]] += row["requests"]
@@ -43,7 +43,7 @@ def main(given: Sequence[str] | None = None) -> int:
     return 1
 
 
-def _one_run(profile: str, begin_s: float, end_s: float) -> list[dict[str, Any]]:
+def _one_run() -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory(prefix="svload-ring-") as folder:
         world = World(Path(folder), cache_dir(), anew=True)
         world.runs.mkdir()
@@ -57,9 +57,8 @@ def _one_run(profile: str, begin_s: float, end_s: float) -> list[dict[str, Any]]
             within = took_s is not None
             print(f"whole: {took_s:.1f} s after the stop's end" if within else "not before the load's end")
 
-        server = "/object-2-server.conf"
-        run = run_with_a_stop(world, study, profile, server, begin_s, end_s, BOUND_S, await_whole)
-        return requests(world, run)
+        stop = ("verify", "/object-2-server.conf", *STOP_S, BOUND_S)
+        return requests(world, run_with_a_stop(world, study, *stop, await_whole))
 
 
 if __name__ == "__main__":

@@ -34,8 +34,9 @@ def progress(draw: random.Random, second: int) -> str:
     """Return a line of a generator of two groups, as printed by the engine."""
     groups = [
         {
-            "name": name, "due": 1_000 * second, "begun": 1_000 * second, "ok": 990 * second, "failed": 10 * second,
-            "in_flight": draw.randrange(40), "active_vus": 40, "errors": {"timeout": 10 * second},
+            "name": name, "due": 1_000 * second, "begun": 1_000 * second, "ok": 990 * second,
+            "failed": 10 * second, "in_flight": draw.randrange(40), "active_vus": 40,
+            "errors": {"timeout": 10 * second},
             "last": {"ok": 990, "failed": 10, "response_p50_ns": draw.randrange(10**6, 2 * 10**7),
                      "response_p99_ns": draw.randrange(10**7, 2 * 10**8)},
         }
