@@ -25,17 +25,8 @@ from scipy.special import ndtr, ndtri
 
 from benches.harness import arguments, markdown, page
 from svload.analysis import limits
+from svload.analysis.claims import statistic
 from svload.analysis.claims.pairs import unit_is_bring_up
-from svload.analysis.claims.statistic import (
-    apart,
-    dilution,
-    effect_of,
-    fits_of,
-    largest_p,
-    span,
-    stretched,
-    weights,
-)
 
 Floats = NDArray[np.float64]
 RUNS, SEED = 2_000, 20_260_101
@@ -144,17 +135,17 @@ class Data:
 
     def __post_init__(self) -> None:
         known = np.where(np.isnan(self.logs)[..., None], np.nan, self.strangers)
-        object.__setattr__(self, "weight", weights(known, self.percentile))
+        object.__setattr__(self, "weight", statistic.weights(known, self.percentile))
 
     def first(self, blocks: int) -> Data:
         """Return the same after this many blocks."""
-        return Data(
-            self.logs[..., :blocks], self.clean[..., :blocks], self.strangers[..., :blocks, :], self.unit[:blocks], self.percentile
-        )  # fmt: skip
+        logs, clean, strangers = self.logs[..., :blocks], self.clean[..., :blocks], self.strangers
+        return Data(logs, clean, strangers[..., :blocks, :], self.unit[:blocks], self.percentile)
 
 
 def simulate(
-    world: World, cases: int, blocks: int, effect: float, runs: int, seed: list[int], percentile: float = 0.5, trial_s: float = 1.2
+    world: World, cases: int, blocks: int, effect: float, runs: int, seed: list[int], percentile: float = 0.5,
+    trial_s: float = 1.2,
 ) -> Data:  # fmt: skip
     """Simulate trials in randomised blocks, in the order in which they run; equal seeds give equal
     disturbances whatever the effect."""
@@ -178,9 +169,8 @@ def simulate(
     noise = rng.standard_t(3, shape) / np.sqrt(3) if world.heavy else rng.standard_normal(shape)
     scatter = (0.002 + 0.06 * (0.7 / q_ms) ** 0.8) * world.sigma * (2 if percentile > 0.5 else 1)
     y = np.log(length) + scatter[:, None] * noise + push + 0.02 * rng.standard_normal((runs, blocks, 1, 1))
-    y = y + np.take_along_axis(
-        _drift(world, runs, blocks * n, rng).reshape(runs, blocks, n), place, 2
-    ).reshape(shape)
+    drift = _drift(world, runs, blocks * n, rng).reshape(runs, blocks, n)
+    y = y + np.take_along_axis(drift, place, 2).reshape(shape)
     unit, of_unit = _bring_ups(world, runs, blocks, rng)
     y = y + (of_unit + world.block_effect * rng.standard_normal((runs, blocks)))[..., None, None] * treated
     y = y + np.where((rng.random(shape) < world.slow) & (treated == 1), log(1.5), 0.0) + world.lag * treated
@@ -190,8 +180,7 @@ def simulate(
     late = -np.log1p(-rng.uniform(0.2, 0.6, shape) * (1 - np.exp(-np.maximum(push, 0)))) + world.lag * treated
     gone = (rng.random(shape) < world.missing).any(-1)
     ratio, clean = (np.where(gone, np.nan, one[..., 1] - one[..., 0]) for one in (y, y - late))
-    turned = [np.moveaxis(one, 1, 2) for one in (ratio, clean, x)]
-    return Data(turned[0], turned[1], turned[2], unit, percentile)
+    return Data(*(np.moveaxis(one, 1, 2) for one in (ratio, clean, x)), unit, percentile)
 
 
 def _covered(world: World, begun: Floats, trial_s: float, rng: np.random.Generator) -> tuple[Floats, Floats]:
@@ -247,9 +236,8 @@ def _shifts(percentile: float) -> RegularGridInterpolator:
     hit = np.sqrt(SCATTER**2 + (0.35 * harm) ** 2)
 
     def above(middle: Floats, share: Floats, harm: Floats, hit: Floats) -> Floats:
-        return np.asarray(
-            (1 - share) * ndtr(middle / SCATTER) + share * ndtr((middle - harm) / hit) - percentile
-        )
+        below = (1 - share) * ndtr(middle / SCATTER) + share * ndtr((middle - harm) / hit)
+        return np.asarray(below - percentile)
 
     found = find_root(above, (np.full(share.shape, -1.0), np.full(share.shape, 6.0)), args=(share, harm, hit))
     return RegularGridInterpolator((_SHARES, _HARMS), found.x - SCATTER * ndtri(percentile))
@@ -278,12 +266,16 @@ class Judged:
 
 def judged(data: Data, upward: bool = False) -> Judged:
     """Judge all runs together, with the functions that judge one. `upward`: only a rise would fail."""
-    fits = fits_of(data.logs, data.clean, np.zeros(data.logs.shape, dtype=bool), data.weight, data.unit)
-    low, high = span(fits)
+    fits = statistic.fits_of(
+        data.logs, data.clean, np.zeros(data.logs.shape, dtype=bool), data.weight, data.unit
+    )
+    low, high = statistic.span(fits)
     known = np.where(np.isnan(data.logs)[..., None], np.nan, data.strangers)
-    pull = dilution(known, data.weight, data.percentile)
-    beyond = apart(effect_of(data.logs, data.unit), None if upward else -MARGIN, MARGIN)
-    return Judged(fits[0].mean, largest_p(fits), low, high, stretched(low, high, pull), beyond)
+    pull = statistic.dilution(known, data.weight, data.percentile)
+    beyond = statistic.apart(statistic.effect_of(data.logs, data.unit), None if upward else -MARGIN, MARGIN)
+    return Judged(
+        fits[0].mean, statistic.largest_p(fits), low, high, statistic.stretched(low, high, pull), beyond
+    )
 
 
 @dataclass(frozen=True)
@@ -303,11 +295,8 @@ class Row:
     @property
     def kept(self) -> bool:
         """Within the limits; true for what is only shown."""
-        return not self.cell.held or (
-            self.false_alarms <= FALSE_ALARMS_MAX
-            and self.coverage >= COVERAGE_MIN
-            and self.falsely_none <= 0.03
-        )
+        alarms, covers = self.false_alarms <= FALSE_ALARMS_MAX, self.coverage >= COVERAGE_MIN
+        return not self.cell.held or (alarms and covers and self.falsely_none <= 0.03)
 
 
 EFFECTS = (1.05, 1.1, 1.3)
@@ -321,10 +310,9 @@ def judge(cell: Cell, runs: int, seed: int = SEED) -> Row:
     some = {ratio: judged(simulate(world, cases, blocks, log(ratio), runs, seeds)) for ratio in EFFECTS}
     right = tuple(_share((one.p <= limits.ALPHA) & (one.mean > 0)) for one in some.values())
     tenth = some[1.1]
-    covered = (tenth.low <= log(1.1)) & (log(1.1) <= tenth.high)
-    return Row(
-        cell, _share(nothing.p <= limits.ALPHA), _share(covered[~np.isnan(tenth.low)]), right, _share(_none(nothing)), _share(_none(tenth))
-    )  # fmt: skip
+    covered = ((tenth.low <= log(1.1)) & (log(1.1) <= tenth.high))[~np.isnan(tenth.low)]
+    false_alarms = _share(nothing.p <= limits.ALPHA)
+    return Row(cell, false_alarms, _share(covered), right, _share(_none(nothing)), _share(_none(tenth)))
 
 
 def _none(one: Judged) -> NDArray[np.bool_]:
@@ -336,8 +324,12 @@ def _share(of: NDArray[np.bool_]) -> float:
     return float(np.mean(of)) if of.size else float("nan")
 
 
-GATES = (QUIET, LIGHT, DEMO, HEAVY, MINUTES, replace(DEMO, name="the treatment suffers twice as much", suffers=2.0),
-         replace(LIGHT, name="the treatment disturbs a fifth of its trials", disturbs=0.2), BUSY)  # fmt: skip
+GATES = (
+    *(QUIET, LIGHT, DEMO, HEAVY, MINUTES),
+    replace(DEMO, name="the treatment suffers twice as much", suffers=2.0),
+    replace(LIGHT, name="the treatment disturbs a fifth of its trials", disturbs=0.2),
+    BUSY,
+)
 RATIOS = (1.0, 1.02, 1.05, 1.1, 1.15)
 FIRST, MOST = 6, limits.GATE_MOST * 6
 
@@ -348,24 +340,23 @@ def gate(
     """Return (blocks used, passes, fails) of “worse by more than 5 %”: blocks are added until half of the
     interval is 0.6 of its margin, the only criterion."""
     data = simulate(world, 1, MOST, log(ratio), runs, [SEED, 11], percentile, trial_s=5.0)
-    looks = {blocks: judged(data.first(blocks), upward=True) for blocks in range(FIRST, MOST + 1)}
-    used = np.full(runs, MOST)
-    for blocks in sorted(looks, reverse=True):
-        half = (looks[blocks].high - looks[blocks].low) / 2
-        used = np.where(half <= limits.GATE_WIDTH * MARGIN, blocks, used)
-    at = np.arange(runs)
-    passes = np.stack([one.passes() for one in looks.values()])[used - FIRST, at]
-    fails = np.stack([one.low > MARGIN for one in looks.values()])[used - FIRST, at]
-    return used, passes, fails
+    looks = [judged(data.first(blocks), upward=True) for blocks in range(FIRST, MOST + 1)]
+    narrow = np.stack([(one.high - one.low) / 2 <= limits.GATE_WIDTH * MARGIN for one in looks])
+    narrow[-1] = True
+    last, at = narrow.argmax(axis=0), np.arange(runs)
+    passes = np.stack([one.passes() for one in looks])[last, at]
+    return FIRST + last, passes, np.stack([one.low > MARGIN for one in looks])[last, at]
 
 
 HEAD = """# Claims simulated
 
-`python -m benches.claims`: {runs:,} runs a cell, seed {seed}; one claim, trials of 1.2 s, two cores. All values in %.
+`python -m benches.claims`: {runs:,} runs a cell, seed {seed}; one claim, trials of 1.2 s, two cores. \
+All values in %.
 
 - False alarms: the sides are equal, but a difference is claimed.
 - Coverage: the 95 % interval contains 1.1, the ratio on a quiet machine.
-- Limits: false alarms ≤ {alarms:g} %, coverage ≥ {coverage:g} %, 1.1 called “no difference” in ≤ 3 %. They don't apply to cells in brackets.
+- Limits: false alarms ≤ {alarms:g} %, coverage ≥ {coverage:g} %, 1.1 called “no difference” \
+in ≤ 3 %. They don't apply to cells in brackets.
 
 """
 
@@ -384,8 +375,8 @@ def cells_of(row: Row) -> list[str]:
 def table(rows: list[Row], runs: int) -> str:
     """Return the table of comparisons."""
     head = HEAD.format(runs=runs, seed=SEED, alarms=100 * FALSE_ALARMS_MAX, coverage=100 * COVERAGE_MIN)
-    columns = "world|cases × blocks|false alarms|coverage|1.05 decided|1.1|1.3|“no difference” of equal sides|of 1.1"
-    return head + markdown(columns, [cells_of(row) for row in rows])
+    columns = "world|cases × blocks|false alarms|coverage|1.05 decided|1.1|1.3|“no difference” of equal sides"
+    return head + markdown(f"{columns}|of 1.1", [cells_of(row) for row in rows])
 
 
 MARGIN_MAX = 0.04
@@ -394,18 +385,18 @@ MARGIN_MAX = 0.04
 
 def gates(runs: int) -> tuple[str, bool]:
     """Return the table of gates, and whether a build at the margin hardly ever passes."""
-    head = (
-        f"\nGates “worse by more than 5 %”, one case, trials of 5 s, {FIRST} to {MOST} blocks: a gate stops when half of the interval is at "
-        f"most\n{limits.GATE_WIDTH:g} of the margin. A build at the margin (1.05) may pass in 3 %.\n\n"
-    )
+    head = f"""
+Gates “worse by more than 5 %”, one case, trials of 5 s, {FIRST} to {MOST} blocks: a gate \
+stops when half of the interval is at most
+{limits.GATE_WIDTH:g} of the margin. A build at the margin (1.05) may pass in 3 %.
+
+"""
     columns = "percentile|world|blocks|equal passes|1.02 passes|1.05 passes|1.1 fails|1.15 fails"
     lines, kept = [], True
     for percentile in (0.5, 0.95):
         for world in GATES:
             found = {ratio: gate(world, ratio, runs, percentile) for ratio in RATIOS}
-            shares = [_share(found[ratio][1]) for ratio in RATIOS[:3]] + [
-                _share(found[ratio][2]) for ratio in RATIOS[3:]
-            ]
+            shares = [_share(found[ratio][1 if ratio <= 1.05 else 2]) for ratio in RATIOS]
             kept &= shares[2] <= MARGIN_MAX
             figures = [f"{100 * one:.0f}" for one in shares]
             lines.append([f"p{100 * percentile:g}", world.name, f"{found[1.0][0].mean():.1f}", *figures])
@@ -415,18 +406,19 @@ def gates(runs: int) -> tuple[str, bool]:
 
 def success(runs: int) -> str:
     """Return a gate's results on success, by the candidate's failed share: its margin is 0.1 points."""
-    head = (
-        "\nSuccess: no request of the baseline fails, each one of the candidate fails at random; six blocks, margin 0.1 points. "
-        "Passes / fails.\n\n"
-    )
+    head = """
+Success: no request of the baseline fails, each one of the candidate fails at random; six blocks, \
+margin 0.1 points. Passes / fails.
+
+"""
     lines = []
     rng = np.random.default_rng(SEED)
     for requests in (300, 3_000, 30_000, 300_000):
         cells = []
         for share in (0.0, 0.0005, 0.001, 0.01, 0.05):
             drop = -rng.binomial(requests, share, (runs, 1, FIRST)) / requests
-            effect = effect_of(drop, np.arange(FIRST), least=1 / requests)
-            low, high = span((effect,))
+            effect = statistic.effect_of(drop, np.arange(FIRST), least=1 / requests)
+            low, high = statistic.span((effect,))
             none = (drop == 0).all((1, 2))
             passes = none | (low >= -limits.SUCCESS_MARGIN)
             cells.append(f"{100 * _share(passes):.0f} / {100 * _share(high < -limits.SUCCESS_MARGIN):.0f}")
@@ -449,8 +441,10 @@ def main() -> int:
 
 
 NOTES = """
-With fewer than six bring-ups a claim covers only these bring-ups: equal builds whose bring-ups differ by 2 % "differ" in half of all single ones.
-With one case and bursts of minutes, intervals contain the ratio on *this* machine, and less often the ratio on a quiet one.
+With fewer than six bring-ups a claim covers only these bring-ups: equal builds whose bring-ups differ \
+by 2 % "differ" in half of all single ones.
+With one case and bursts of minutes, intervals contain the ratio on *this* machine, and less often \
+the ratio on a quiet one.
 """
 
 if __name__ == "__main__":

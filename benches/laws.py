@@ -13,6 +13,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice, repeat
 
 import numpy as np
 from tests.support.queueing import Closed, Seen, Station, simulate_closed
@@ -99,12 +100,8 @@ def models(count: int = MODELS_A_CELL) -> Iterator[Model]:
     """Yield this many of each cell, drawn with one seed."""
     for number, cell in enumerate(CELLS):
         rng = np.random.default_rng([SEED, number])
-        made = 0
-        while made < count:
-            model = _drawn(cell, rng)
-            if model is not None:
-                made += 1
-                yield model
+        drawn = (_drawn(cell, rng) for _ in repeat(None))
+        yield from islice(filter(None, drawn), count)
 
 
 def _drawn(cell: Cell, rng: np.random.Generator) -> Model | None:
@@ -147,10 +144,8 @@ class Judged:
     @property
     def covers(self) -> bool:
         """Whether the interval contains the true N*."""
-        limit = self.laws.limit if self.laws else None
-        if limit is None or limit.low is None or limit.high is None:
-            return False
-        return limit.low <= self.model.n_star <= limit.high
+        low, high = (self.laws.limit.low, self.laws.limit.high) if self.laws else (None, None)
+        return low is not None and high is not None and low <= self.model.n_star <= high
 
     @property
     def state(self) -> str:
@@ -180,27 +175,20 @@ def _judged(model: Model, seen: Sequence[tuple[int, int, Seen]]) -> Judged:
 
 def _run(model: Model, users: int, block: int, seen: Seen) -> Run:
     think_s = seen.think_total_s / seen.completed
+    busy_s = zip(model.resources, seen.busy_s, strict=False)
     return Run(
-        throughput_rps=seen.throughput_rps,
-        response_s=seen.response_s,
-        users=users,
-        think_s=think_s,
-        block=block,
-        window_s=seen.window_s,
-        longest_cycle_s=seen.longest_s + think_s,
-        uses={
-            one.name: busy / seen.window_s for one, busy in zip(model.resources, seen.busy_s, strict=False)
-        },
-    )
+        throughput_rps=seen.throughput_rps, response_s=seen.response_s, users=users, think_s=think_s,
+        block=block, window_s=seen.window_s, longest_cycle_s=seen.longest_s + think_s,
+        uses={one.name: busy / seen.window_s for one, busy in busy_s},
+    )  # fmt: skip
 
 
 def _breaks(model: Model, users: int, seen: Seen) -> bool:
     """Return whether a run breaks the bounds of its demands: arithmetic, if times are clipped."""
-    demands = [busy / seen.completed for busy in seen.busy_s[: len(model.stations)]]
+    demands = np.array(seen.busy_s[: len(model.stations)]) / seen.completed
     top = min(one.servers / demand for one, demand in zip(model.stations, demands, strict=True) if demand > 0)
-    alone_s = sum(seen.busy_s) / seen.completed
-    most = min(top, users / (alone_s + seen.think_total_s / seen.completed))
-    return seen.throughput_rps > most * (1 + _EXACT)
+    cycle_s = (sum(seen.busy_s) + seen.think_total_s) / seen.completed
+    return seen.throughput_rps > min(top, users / cycle_s) * (1 + _EXACT)
 
 
 @dataclass(frozen=True)
@@ -245,14 +233,17 @@ def coverage(rows: Sequence[Row]) -> float:
 
 HEAD = """# Laws simulated
 
-`python -m benches.laws`: {models} models, seed {seed}; each at 5 to 9 numbers of users, with {blocks} runs of {requests:,} requests at each.
+`python -m benches.laws`: {models} models, seed {seed}; each at 5 to 9 numbers of users, with \
+{blocks} runs of {requests:,} requests at each.
 
-- N* = (D + Z)/max(Dᵢ/mᵢ) follows from a model's structure. Error: N* found ÷ N* − 1. Covered: the 95 % interval contains N*.
+- N* = (D + Z)/max(Dᵢ/mᵢ) follows from a model's structure. Error: N* found ÷ N* − 1. Covered: \
+the 95 % interval contains N*.
 - Told: the report says that the levels bracket N*; for the others its interval extends beyond the levels.
 - Not bracketed: the report says so; only models whose N* lies outside the levels are counted.
 - Bounds broken: levels that exceed a bound, by the runs' own demands and by those found.
 - N_break/N*: the median; then how many lie within 25 %.
-- Limits: error ≤ {within:.0f} %, coverage ≥ {least:.0f} % over all cells, not bracketed in all, no bound broken, no peak (no model has one).
+- Limits: error ≤ {within:.0f} %, coverage ≥ {least:.0f} % over all cells, not bracketed in all, \
+no bound broken, no peak (no model has one).
   They don't apply to cells in brackets.
 
 """
@@ -268,23 +259,21 @@ def table(rows: Sequence[Row]) -> str:
     limits = {"within": 100 * WITHIN, "least": 100 * COVERAGE_MIN}
     head = HEAD.format(models=models, seed=SEED, blocks=BLOCKS, requests=REQUESTS, **limits)
     held = [one for row in rows if row.cell.held for one in row.inside]
-    missed = [f"MISSED {row.cell.name}: {expected}\n" for row in rows for expected in row.missed]
-    return (
-        head + markdown(COLUMNS, [_cells(row) for row in rows])
-        + f"\nCoverage over the {len(held)} models with limits: {100 * coverage(rows):.1f} %. Largest error: "
-        f"{100 * max(abs(one.off) for one in held):.1f} %.\n" + "".join(missed)
-    )  # fmt: skip
+    missed = [f"MISSED {row.cell.name}: {why}\n" for row in rows for why in row.missed]
+    covered = f"Coverage over the {len(held)} models with limits: {100 * coverage(rows):.1f} %."
+    largest = f"Largest error: {100 * max(abs(one.off) for one in held):.1f} %."
+    cells = markdown(COLUMNS, [_cells(row) for row in rows])
+    return "".join([head, cells, f"\n{covered} {largest}\n", *missed])
 
 
 def _cells(row: Row) -> list[str]:
     inside, outside = row.inside, row.outside
     cells = [row.cell.name if row.cell.held else f"({row.cell.name})", f"{len(inside)} of {len(row.judged)}"]
-    found = [one.laws.break_at.value for one in inside if one.laws]
-    stars = [one.model.n_star for one in inside if one.laws]
-    breaks = [value / n_star for value, n_star in zip(found, stars, strict=True) if value]
+    found = [(one.laws.break_at.value, one.model.n_star) for one in inside if one.laws]
+    breaks = [value / n_star for value, n_star in found if value]
     if inside:
-        errors = [abs(one.off) for one in inside]
-        known = [error for error in errors if np.isfinite(error)]
+        errors = np.abs([one.off for one in inside])
+        known = errors[np.isfinite(errors)]
         without = f" ({len(inside) - len(known)} without)" if len(known) < len(inside) else ""
         cells += [
             f"{100 * np.median(errors):.1f}",

@@ -1,4 +1,4 @@
-"""The claims of all committed packs by the present rules: how many are decided, and why each other one is open.
+"""The claims of all committed packs by the present rules: how many are decided, and why others are open.
 
 python -m benches.packs    # minutes on one core; writes benches/packs.md
 """
@@ -21,7 +21,8 @@ TABLE = page(__file__)
 DECIDED = ("decided", "no difference")
 HEAD = """# The committed packs' claims
 
-Every comparison of every committed run, judged by today's rules from its sealed trials. Written by `python -m benches.packs`.
+Every comparison of every committed run, judged by today's rules from its sealed trials. Written by \
+`python -m benches.packs`.
 
 | pack | claims | decided | no difference | undecided |
 |---|--:|--:|--:|--:|
@@ -35,16 +36,20 @@ def packs() -> list[Path]:
 
 def row(path: Path, findings: Findings) -> str:
     """Return the pack's counts, as a row of the table."""
-    counts = Counter(one.outcome for one in claimed(findings))
-    found = (counts["decided"], counts["no difference"], counts["open"] + counts["refused"])
-    return f"| {name(path)} | {len(findings.claims)} | " + " | ".join(map(str, found)) + " |"
+    return _row(name(path), Counter(one.outcome for one in claimed(findings)))
+
+
+def _row(of: str, counts: Counter[str]) -> str:
+    left = counts["open"] + counts["refused"]
+    return f"| {of} | {counts.total()} | {counts['decided']} | {counts['no difference']} | {left} |"
 
 
 def open_rows(path: Path, findings: Findings) -> Iterator[str]:
     """Yield each claim of the pack that stays open: what was measured, why it is open, what would decide."""
     for one in claimed(findings):
         if one.outcome not in DECIDED:
-            yield f"| {name(path)} | {one.claim.name} | {one.effect_words or '–'} | {reason(one)} | {one.needs or '–'} |"
+            cells = (name(path), one.claim.name, one.effect_words or "–", reason(one), one.needs or "–")
+            yield f"| {' | '.join(cells)} |"
 
 
 def reason(one: Claimed) -> str:
@@ -68,16 +73,13 @@ def main() -> int:
     found = [(path, judged(find_run(str(path)))) for path in packs()]
     found = [(path, findings) for path, findings in found if findings.claims]
     claims = [one for _, findings in found for one in claimed(findings)]
-    counts = Counter(one.outcome for one in claims)
-    rows = [row(path, findings) for path, findings in found]
     reasons = Counter(reason(one) for one in claims if one.outcome not in DECIDED)
-    left = reasons.total()
-    rows.append(f"| **all** | {len(claims)} | {counts['decided']} | {counts['no difference']} | {left} |")
-    text = HEAD + "\n".join(rows) + "\n\nReasons why comparisons stay undecided:\n\n"
-    text += "".join(f"- {count} × {why}\n" for why, count in reasons.most_common()) + "\n"
-    text += "| pack | comparison | seen (95 % interval) | undecided because | what would decide it |\n|---|---|---|---|---|\n"
-    text += "\n".join(line for path, findings in found for line in open_rows(path, findings)) + "\n"
-    publish(TABLE, text)
+    rows = [row(*one) for one in found] + [_row("**all**", Counter(one.outcome for one in claims))]
+    lines = [*rows, "", "Reasons why comparisons stay undecided:", ""]
+    lines += [f"- {count} × {why}" for why, count in reasons.most_common()]
+    lines += ["", "| pack | comparison | seen (95 % interval) | undecided because | what would decide it |"]
+    lines += ["|---|---|---|---|---|", *(line for one in found for line in open_rows(*one)), ""]
+    publish(TABLE, HEAD + "\n".join(lines))
     return 0
 
 

@@ -5,12 +5,13 @@ Queues in virtual time, each run twice over the same arrivals and service times:
 and without. So the truth is known exactly, whatever the machine does in the meantime. Servers burn CPU,
 sleep (four concurrently, 0.3 ms of CPU per answer) or hold a lock for half of their work; loops are open,
 closed with pauses, or full (users without pauses, who leave the server no idle time); strangers come in
-spells and have 1 to 50 % of the time, or the machine stops, or the hypervisor takes ticks. A trial's tables hold what the load and the monitors would have read (strangers and CPU every 0.2 s,
-waits every 2 s, each gap), and the ranges are the product's.
+spells and have 1 to 50 % of the time, or the machine stops, or the hypervisor takes ticks. A trial's tables
+hold what the load and the monitors would have read (strangers and CPU every 0.2 s, waits every 2 s, each
+gap), and the ranges are the product's.
 
-`--fit` prints the multiples of the index that cover 97 % of the planted trials of the kinds in `FITTED` where no
-calm requests are used. `limits.PUSHED` was set with seeds 0 to 23 and the trials that have too few of them, rounded
-up. Without `--fit` the frozen limits are checked: seeds from 200 on, and the other kinds, were not in the fit.
+`--fit` prints the multiples of the index that cover 97 % of the planted trials of the kinds in `FITTED` where
+no calm requests are used. `limits.PUSHED` was set with seeds 0 to 23 and trials that have too few, rounded
+up. Without it the frozen limits are checked: seeds from 200 on, and other kinds, were not in the fit.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from pathlib import Path
 from unittest.mock import patch
 
@@ -52,12 +54,16 @@ STATS = ("mean", "p50", "p90", "p95", "p99")
 BESIDE = "strangers at 25 to 35 %"
 HEAD = """# Planted disturbances in virtual time
 
-`python -m benches.ranges`: {trials} planted trials of 20 s and {quiet} quiet ones of 30 s, seeds {first} to {last}. The limits were
+`python -m benches.ranges`: {trials} planted trials of 20 s and {quiet} quiet ones of 30 s, seeds {first} to \
+{last}. The limits were
 set with seeds 0 to 23 of the first five kinds; the other kinds were not in the fit.
 
-- Each cell: how often the truth lies within the range, half of the range's median width, and in brackets half of the median width
-  of the interval that the same number has without any disturbance, from its requests alone (inf: too few of them for an interval).
-- Strangers are other programs on the machine. *pushed* is how far the disturbance really moved the numbers, in the median and
+- Each cell: how often the truth lies within the range, half of the range's median width, and in brackets \
+half of the median width
+  of the interval that the same number has without any disturbance, from its requests alone (inf: too few \
+of them for an interval).
+- Strangers are other programs on the machine. *pushed* is how far the disturbance really moved the numbers, \
+in the median and
   halved like a width: no range that holds both the number and the truth is narrower.
 - Goals: ± 25 % with strangers at 25 to 35 %, and ± 5 % on a quiet machine (up to 2 % strangers).
 """
@@ -169,14 +175,12 @@ def main(given: Sequence[str] | None = None) -> int:
 def fit(trials: Sequence[Judged]) -> None:
     """Print the multiple of the index z that covers 97 % of the pushes, by statistic and loop. Each range
     must be z / (1 + z)."""
-    for stat in STATS:
-        for loop in LOOPS[:2]:
-            needed = []
-            for one in trials:
-                if one.loop == loop:
-                    below, most = one.below[stat], min(one.needed[stat], limits.WIDEST[0])
-                    needed.append(most / (1 - most) * (1 - below) / max(below, 1e-6))
-            print(f"{stat}, {loop}: {np.quantile(needed, 0.97):.3g}")
+    for stat, loop in product(STATS, LOOPS[:2]):
+        mine = [one for one in trials if one.loop == loop]
+        below = np.array([one.below[stat] for one in mine])
+        most = np.minimum([one.needed[stat] for one in mine], limits.WIDEST[0])
+        needed = most / (1 - most) * (1 - below) / np.maximum(below, 1e-6)
+        print(f"{stat}, {loop}: {np.quantile(needed, 0.97):.3g}")
 
 
 def table(trials: Sequence[Judged], quiet: Sequence[Judged]) -> tuple[str, bool]:
@@ -216,13 +220,10 @@ def judged(
     base: Bench, kinds: Mapping[str, Planter], seeds: Iterable[int], end_s: float = END_S
 ) -> Iterator[Judged]:
     """Yield the ranges of planted trials of each kind, server, loop and seed."""
-    for kind, planter in kinds.items():
-        for server in SERVERS:
-            for loop in LOOPS:
-                for seed in seeds:
-                    dice = np.random.default_rng([seed, zlib.crc32(f"{kind} {server} {loop}".encode())])
-                    one = planted(base, dice, planter, server, loop, end_s)
-                    yield _judged(kind, server, loop, one)
+    for kind, server, loop, seed in product(kinds, SERVERS, LOOPS, seeds):
+        dice = np.random.default_rng([seed, zlib.crc32(f"{kind} {server} {loop}".encode())])
+        one = planted(base, dice, kinds[kind], server, loop, end_s)
+        yield _judged(kind, server, loop, one)
 
 
 def _judged(kind: str, server: str, loop: str, one: Planted) -> Judged:
@@ -230,6 +231,7 @@ def _judged(kind: str, server: str, loop: str, one: Planted) -> Judged:
     seen, twin = (measured(trial, one.config, STATS) for trial in (one.trial, one.twin))
     names = {stat: f"{one.config.groups[0].name}.response.{stat}" for stat in STATS}
     needed, below = {}, {}
+    pushed = {stat: max(1 - one.true[stat] / one.seen[stat], 0.0) for stat in STATS}
     for stat, name in names.items():
         # A closed loop that was disturbed asks another sequence from then on: the interval that every number
         # has is for that.
@@ -237,10 +239,11 @@ def _judged(kind: str, server: str, loop: str, one: Planted) -> Judged:
         needed[stat] = max(1 - (one.true[stat] / one.seen[stat] + 0.005) / own, 0.0) if own else 0.0
         harm = found.get(f"response.{stat}")
         below[stat] = (harm.below if harm else 0.0) or 0.0
-    requests = int(one.trial.intervals["due"].sum())
-    own_widths = {stat: _width(twin[name]) for stat, name in names.items()}
-    pushed = {stat: max(1 - one.true[stat] / one.seen[stat], 0.0) for stat in STATS}
-    return Judged(kind, server, loop, one.share, requests, pushed, needed, below, own_widths)
+    requests, widths = (
+        int(one.trial.intervals["due"].sum()),
+        {stat: _width(twin[names[stat]]) for stat in STATS},
+    )
+    return Judged(kind, server, loop, one.share, requests, pushed, needed, below, widths)
 
 
 def _width(estimate: Estimate) -> float:
@@ -257,9 +260,8 @@ def planted(
     mean_s, at_once, cpu = SERVERS[server]
     busy, n = float(dice.uniform(0.2, 0.7)), round(300 * end_s)
     held_s = mean_s * (cpu or 1.0)
-    work = (np.full(n, mean_s), dice.uniform(0.5, 1.5, n) * mean_s, dice.exponential(mean_s, n))[
-        dice.integers(3)
-    ]
+    works = (np.full(n, mean_s), dice.uniform(0.5, 1.5, n) * mean_s, dice.exponential(mean_s, n))
+    work = works[dice.integers(3)]
     rate = busy * at_once / held_s
     lost, share = planter(dice, end_s)
     due = np.cumsum(dice.exponential(1 / rate, n))
@@ -335,9 +337,9 @@ def _through(lost: Floats, at: float, need: float) -> float:
 
 
 def _stat(took: Floats, stat: str) -> float:
-    return (
-        float(took.mean()) if stat == "mean" else ranked_values(took).quantile(float(stat[1:]) / 100) or 0.0
-    )
+    if stat == "mean":
+        return float(took.mean())
+    return ranked_values(took).quantile(float(stat[1:]) / 100) or 0.0
 
 
 if __name__ == "__main__":

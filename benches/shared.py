@@ -27,13 +27,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import astuple, dataclass, fields
 from itertools import product
 from math import exp, log
 from pathlib import Path
 from typing import NamedTuple
 
-from benches.harness import KEPT, MORE_TO_RUN, Clock, arguments, markdown, page, strangers
+from benches.harness import KEPT, Clock, arguments, markdown, more_to_run, page, strangers
 from svload.api.runs import judged
 from svload.model.results import Findings
 from svload.store import RunDir
@@ -106,11 +107,13 @@ CAPACITY = f"""\
 name: capacity
 question: How many users wait at most {LIMIT_MS} ms?
 lab:
-  api: {{kit: truth, role: store, workers: {POOL}, service_time: {{exponential: {SERVICE_MS} ms}}, seed: SEED}}
+  api: {{kit: truth, role: store, workers: {POOL}, service_time: {{exponential: {SERVICE_MS} ms}}, \
+seed: SEED}}
 factors:
   users: {{open: [1, 1000]}}
 traffic:
-  people: {{executor: constant-vus, vus: "${{users}}", request: {{get: http://api/v1/a/c/o, expect_status: 404}}}}
+  people: {{executor: constant-vus, vus: "${{users}}", \
+request: {{get: http://api/v1/a/c/o, expect_status: 404}}}}
 measure: {{duration: 5s, replicates: 3}}
 """
 CAPACITY_OPTIONS = ("--that", f"p95 <= {LIMIT_MS} ms", "--for", "90s")
@@ -140,8 +143,8 @@ class Goal:
 
 @dataclass(frozen=True)
 class Question:
-    """A command, its study, the answers in its findings by part, and each part's goal. `planted`: the study
-    needs the planted server. `bound_s`: the longest that a run may take."""
+    """A command, its study, the answers in its findings by part, and each part's goal. `bound_s`: the
+    longest that a run may take. `half_from`: from this share of strangers on, half as many runs are made."""
 
     name: str
     command: str
@@ -150,9 +153,7 @@ class Question:
     answered: Callable[[Findings], dict[str, Answer]]
     goals: Mapping[str, Goal]
     bound_s: float = BOUND_S
-
     half_from: int = 100
-    """From this share of strangers on, half as many runs are made."""
 
     def wanted(self, share: int, times: int) -> int:
         """Return the number of runs beside this share of strangers."""
@@ -163,8 +164,9 @@ def builds(name: str, kind: str, ratio: float, order: str, blocks: int, gate: st
     """Return a study of two builds, the second slower by `ratio`."""
     server = KINDS[kind]
     return BUILDS.format(
-        name=name, python=sys.executable, kind=kind, main=server.seconds, candidate=f"{server.seconds * ratio:.6g}",
-        rate=server.rate_per_s, slots=server.slots, order=order, blocks=blocks, gate=gate,
+        name=name, python=sys.executable, kind=kind, main=server.seconds,
+        candidate=f"{server.seconds * ratio:.6g}", rate=server.rate_per_s, slots=server.slots, order=order,
+        blocks=blocks, gate=gate,
     )  # fmt: skip
 
 
@@ -172,10 +174,11 @@ def _gates(right: Sequence[str], wrong: str) -> Callable[[Findings], dict[str, A
     def answered(found: Findings) -> dict[str, Answer]:
         answers = {}
         for claim in found.claims:
-            word = claim.gate.outcome if claim.gate else "no gate"
-            answers[claim.metric.removeprefix("response.")] = Answer(
-                int(word in right), int(word == wrong), word, ratio=claim.ratio.value
+            word, part = (
+                claim.gate.outcome if claim.gate else "no gate",
+                claim.metric.removeprefix("response."),
             )
+            answers[part] = Answer(int(word in right), int(word == wrong), word, ratio=claim.ratio.value)
         return answers
 
     return answered
@@ -197,12 +200,13 @@ def _directions(*less: bool) -> Callable[[Findings], dict[str, Answer]]:
 
 
 def _capacity(found: Findings) -> dict[str, Answer]:
-    assert found.capacity is not None
-    limit, low, high = found.capacity.limit, found.capacity.low, found.capacity.high
-    if found.capacity.state != "found" or limit is None or low is None or high is None:
-        return {"": Answer(0, 0, found.capacity.state)}
-    held = low <= USERS <= high
-    return {"": Answer(int(held and 40 <= limit <= 55), int(not held), f"{limit:.0f} ({low} to {high})")}
+    one = found.capacity
+    assert one is not None
+    if one.state != "found" or one.limit is None or one.low is None or one.high is None:
+        return {"": Answer(0, 0, one.state)}
+    held = one.low <= USERS <= one.high
+    word = f"{one.limit:.0f} ({one.low} to {one.high})"
+    return {"": Answer(int(held and 40 <= one.limit <= 55), int(not held), word)}
 
 
 def _thresholds(found: Findings) -> dict[str, Answer]:
@@ -211,10 +215,7 @@ def _thresholds(found: Findings) -> dict[str, Answer]:
     return {"": Answer(right, (words[0] == "failed") + (words[1] == "passed"), "/".join(words), 2)}
 
 
-DECIDES = {
-    "p50": Goal({20: 0.9, 35: 0.9, 50: 0.9}),
-    "p95": Goal({20: 0.8, 35: 0.8, 50: 0.7}),
-}
+DECIDES = {"p50": Goal({20: 0.9, 35: 0.9, 50: 0.9}), "p95": Goal({20: 0.8, 35: 0.8, 50: 0.7})}
 HARDLY_PASSES = Goal(dict.fromkeys(SHARES, 0.0), wrong=2 / 30, together=True)
 
 
@@ -249,9 +250,8 @@ QUESTIONS = (
 def main(given: Sequence[str] | None = None) -> int:
     """Run what is missing, judge all runs, print the table."""
     names = [one.name for one in QUESTIONS]
-    asked = arguments(
-        __doc__, given, shares=list(SHARES), times=10, minutes=float, only=names, keep=KEPT / "shared"
-    )
+    options = {"shares": list(SHARES), "times": 10, "minutes": float, "only": names, "keep": KEPT / "shared"}
+    asked = arguments(__doc__, given, **options)
     clock = Clock(asked.minutes)
     known = read_answers()
     questions = [one for one in QUESTIONS if one.name in asked.only]
@@ -270,8 +270,7 @@ def main(given: Sequence[str] | None = None) -> int:
     rows = [one for one in rows if one.question in questions and set(one.shares) <= set(asked.shares)]
     print(table(rows), end="")
     if any(len(one.runs) < one.wanted for one in rows):
-        print("there is more to run: call it again", file=sys.stderr)
-        return MORE_TO_RUN
+        return more_to_run()
     return 1 if any(one.missed for one in rows) else 0
 
 
@@ -341,9 +340,8 @@ Key = tuple[int, str, int]
 
 def answers_in(keep: Path, questions: Sequence[Question]) -> dict[Key, Run]:
     """Judge the existing runs of these questions with the present code."""
-    head = subprocess.run(
-        ["git", "rev-parse", "--short=8", "HEAD"], capture_output=True, text=True, check=True
-    )
+    words = ["git", "rev-parse", "--short=8", "HEAD"]
+    head = subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
     found = {}
     for question in questions:
         for ended in sorted(keep.glob(f"*/{question.name}/*/ended.json")):
@@ -351,24 +349,19 @@ def answers_in(keep: Path, questions: Sequence[Question]) -> dict[Key, Run]:
             findings = judged(runs_in(ended.parent)[0])
             read = [one.strangers for one in findings.trials if one.strangers is not None]
             mean = round(statistics.fmean(read), 4) if read else None
-            run = Run(
-                question.answered(findings),
-                **json.loads(ended.read_text()),
-                read=mean,
-                commit=head.stdout.strip(),
+            known = json.loads(ended.read_text())
+            found[share, question.name, number] = Run(
+                question.answered(findings), **known, read=mean, commit=head
             )
-            found[share, question.name, number] = run
     return found
 
 
 def write_answers(known: Mapping[Key, Run]) -> None:
     """Write benches/shared.csv, a line for each part of each run."""
-    of_answer = [one.name for one in fields(Answer)]
+    names = ["share", "question", "number", "exit", "took_s", "read", "commit", "part"]
     with ANSWERS.open("w", encoding="utf-8", newline="") as file:
         lines = csv.writer(file, lineterminator="\n")
-        lines.writerow(
-            ["share", "question", "number", "exit", "took_s", "read", "commit", "part", *of_answer]
-        )
+        lines.writerow([*names, *(one.name for one in fields(Answer))])
         for key, run in sorted(known.items()):
             about = [run.exit, round(run.took_s, 1), run.read, run.commit]
             for part, answer in run.answers.items():
@@ -378,19 +371,13 @@ def write_answers(known: Mapping[Key, Run]) -> None:
 def read_answers() -> dict[Key, Run]:
     """Return the runs of benches/shared.csv."""
     known: dict[Key, Run] = {}
-    if not ANSWERS.exists():
-        return known
-    with ANSWERS.open(encoding="utf-8", newline="") as file:
+    with ANSWERS.open(encoding="utf-8", newline="") if ANSWERS.exists() else nullcontext([]) as file:
         for line in csv.DictReader(file):
             key = int(line["share"]), line["question"], int(line["number"])
-            read = float(line["read"]) if line["read"] else None
-            run = known.setdefault(
-                key, Run({}, int(line["exit"]), float(line["took_s"]), read, line["commit"])
-            )
-            ratio = float(line["ratio"]) if line["ratio"] else None
-            run.answers[line["part"]] = Answer(
-                int(line["right"]), int(line["wrong"]), line["word"], int(line["of"]), ratio
-            )
+            read, ratio = (float(line[name]) if line[name] else None for name in ("read", "ratio"))
+            run = Run({}, int(line["exit"]), float(line["took_s"]), read, line["commit"])
+            right, wrong, of = (int(line[name]) for name in ("right", "wrong", "of"))
+            known.setdefault(key, run).answers[line["part"]] = Answer(right, wrong, line["word"], of, ratio)
     return known
 
 
@@ -417,13 +404,10 @@ class Row:
     @property
     def missed(self) -> bool:
         """Return whether there are too few right answers, too many wrong ones, or a run took too long."""
-        answers, late = self.count("of"), any(run.took_s > self.question.bound_s for run in self.runs)
-        most_wrong = self.question.goals[self.part].wrong * answers + 1e-9
-        return (
-            late
-            or self.count("right") < self.least_right * answers - 1e-9
-            or self.count("wrong") > most_wrong
-        )
+        answers, goal = self.count("of"), self.question.goals[self.part]
+        late = any(run.took_s > self.question.bound_s for run in self.runs)
+        few = self.count("right") < self.least_right * answers - 1e-9
+        return late or few or self.count("wrong") > goal.wrong * answers + 1e-9
 
     def cells(self) -> list[object]:
         """Return its line of the table."""

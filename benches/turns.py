@@ -1,10 +1,10 @@
 """Sides that take turns compared with successive trials: on blocks measured on a machine with two hidden
 speeds, and simulated.
 
-    python -m benches.turns                       # simulates, some 4 minutes on one core; writes benches/turns.md
+    python -m benches.turns                       # simulates, 4 minutes on a core; writes benches/turns.md
     python -m benches.turns --tenth               # a tenth of the gates; nothing is written
-    python -m benches.turns --real --minutes 40   # runs of svload by both orders; writes benches/turns_real.md
-    python -m benches.turns --endings             # when a gate may end because it fails, a minute; nothing is written
+    python -m benches.turns --real --minutes 40   # runs of svload by both orders; writes turns_real.md
+    python -m benches.turns --endings             # when a gate may end, a minute; nothing is written
 
 `--real` makes runs of --blocks starts (16) of the planted servers of benches/planted.py, by turns and by
 trials of 5 s one after the other, beside 0 to 50 % strangers: an hour and a half in total, kept under
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
@@ -28,20 +28,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from benches.harness import KEPT, MORE_TO_RUN, Clock, arguments, markdown, page, publish
+from benches.harness import KEPT, Clock, arguments, markdown, more_to_run, page, publish
 from benches.shared import SLOWER, Question, builds, make, runs_in
 from svload.analysis import limits
+from svload.analysis.claims import turns as rule
 from svload.analysis.claims.statistic import Effect, apart, effect_of, half_width, p_of, p_of_distance
 from svload.analysis.claims.turned import growth_in_turn, rises
-from svload.analysis.claims.turns import (
-    Requests,
-    Turns,
-    block_effect,
-    block_weights,
-    by_turn,
-    measured,
-    median_of,
-)
 from svload.analysis.quantiles import ranked_values
 from svload.analysis.turn_plan import turn_plan
 from svload.api.runs import judged as judged_run
@@ -103,7 +95,7 @@ def judged(blocks: Blocks) -> Judged:
     """Judge all sets at the same time, with the functions that judge a run: a case and its blocks."""
     effect, error, pooled = (one[..., None, :] for one in blocks)
     unit = np.arange(effect.shape[-1])
-    return Judged(effect_of(effect, unit, block_weights(effect, error)), effect_of(pooled, unit))
+    return Judged(effect_of(effect, unit, rule.block_weights(effect, error)), effect_of(pooled, unit))
 
 
 # Measured blocks
@@ -121,22 +113,26 @@ SIZES = (6, 12, 16)
 """Numbers of blocks of a drawn gate."""
 
 
-@dataclass(frozen=True)
-class Block:
-    """One start of both servers: log ratios of the candidate over main by round and percentile, and the
-    shares of strangers that svload read. Trials have one round."""
+class Start(NamedTuple):
+    """What the blocks of a run have in common: kind of server, planted ratio, percent of strangers, order."""
 
     kind: str
     ratio: float
     level: int
     order: str
+
+
+class Block(NamedTuple):
+    """One start of both servers: log ratios of the candidate over main by round and percentile, and the
+    shares of strangers that svload read. Trials have one round."""
+
     rounds: Floats
-    strangers: tuple[float, ...] = ()
+    strangers: list[float]
 
 
-def measure(keep: Path, blocks: int, clock: Clock) -> list[Block]:
-    """Make the missing runs; return the blocks of all runs."""
-    found: list[Block] = []
+def measure(keep: Path, blocks: int, clock: Clock) -> dict[Start, list[Block]]:
+    """Make the missing runs; return the blocks of all runs that have at least two."""
+    found = {}
     for (kind, ratio, level), (order, word) in product(CELLS, ORDERS.items()):
         name = f"{kind}-{round(100 * ratio)}-{order}"
         place = keep / f"{blocks}" / f"{level}" / name
@@ -144,12 +140,14 @@ def measure(keep: Path, blocks: int, clock: Clock) -> list[Block]:
             study = builds(name, kind, ratio, word, blocks)
             make(Question(name, "run", (), study, lambda _: {}, {}), level, place)
         if (place / "ended.json").exists():
-            found += blocks_of(judged_run(runs_in(place)[0]), kind, ratio, level, order)
-    return found
+            some = [*blocks_of(judged_run(runs_in(place)[0]), order)]
+            if len(some) > 1:
+                found[Start(kind, ratio, level, order)] = some
+    return dict(sorted(found.items()))
 
 
-def blocks_of(findings: Findings, kind: str, ratio: float, level: int, order: str) -> Iterator[Block]:
-    """Return the blocks of one run's claims of p50 and p95."""
+def blocks_of(findings: Findings, order: str) -> Iterator[Block]:
+    """Yield the blocks of one run's claims of p50 and p95."""
     middle, high = ({one.block: one for one in claim.evidence} for claim in findings.claims)
     for number in sorted(middle.keys() & high.keys()):
         pairs = (middle[number], high[number])
@@ -161,15 +159,15 @@ def blocks_of(findings: Findings, kind: str, ratio: float, level: int, order: st
                 [log(one.treatment / one.baseline) for one in several if one.treatment and one.baseline]
                 for several in both
             ]
-        yield Block(kind, ratio, level, order, np.array([one for one in logs if len(one) == 2]), tuple(read))
+        yield Block(np.array([one for one in logs if len(one) == 2]), read)
 
 
-def estimators(blocks: Sequence[Block]) -> str:
+def estimators(found: Mapping[Start, Sequence[Block]]) -> str:
     """Return the ratio and the scatter of a block by each estimator, in %."""
     columns = ["server, planted ratio", "strangers", "read (median)", "order", "blocks"]
     columns += [f"{p}: {what}" for p in ("p50", "p95") for what in ("mean of rounds", "median", "weighted")]
     lines = []
-    for (kind, ratio, level, order), some in _grouped(blocks):
+    for (kind, ratio, level, order), some in found.items():
         read = [share for one in some for share in one.strangers]
         cells = [f"{100 * float(np.median(read)):.0f} %" if read else "–", order, len(some)]
         for at in range(len(PERCENTILES)):
@@ -177,20 +175,20 @@ def estimators(blocks: Sequence[Block]) -> str:
             for estimate in (np.mean, np.median):
                 y = np.array([estimate(one) for one in rounds])
                 cells.append(f"{exp(y.mean()):.3f} ± {100 * y.std(ddof=1):.1f}")
-            found = judged(_of_rounds(rounds)).effect
-            weighted = f"{exp(float(found.mean)):.3f} ± {100 * float(found.se) * sqrt(len(some)):.1f}"
+            effect = judged(_of_rounds(rounds)).effect
+            weighted = f"{exp(float(effect.mean)):.3f} ± {100 * float(effect.se) * sqrt(len(some)):.1f}"
             cells.append("–" if order == "trials" else weighted)
         lines.append([f"{kind}, {ratio}", f"{level} %", *cells])
     return markdown("|".join(columns), lines)
 
 
-def drawn_gates(blocks: Sequence[Block], draws: int = 1000) -> str:
+def drawn_gates(found: Mapping[Start, Sequence[Block]], draws: int = 1000) -> str:
     """Return how gates would end on sets drawn from these blocks, with the sides of equal builds exchanged at
     random: intervals that exclude the truth / passes / fails in %, and the median half width."""
     columns = ["server, planted ratio", "strangers", "order"]
     columns += [f"{p}: {size} blocks" for p in ("p50", "p95") for size in SIZES]
     lines = []
-    for (kind, ratio, level, order), some in _grouped(blocks):
+    for (kind, ratio, level, order), some in found.items():
         cells = []
         for at, size in product(range(len(PERCENTILES)), SIZES):
             if size > len(some):
@@ -201,25 +199,16 @@ def drawn_gates(blocks: Sequence[Block], draws: int = 1000) -> str:
             drawn = np.array([rng.choice(len(some), size, replace=False) for _ in range(draws)])
             flip = rng.choice([-1, 1], drawn.shape) if ratio == 1 else np.ones(drawn.shape)
             one = judged(Blocks(all_.effect[drawn] * flip, all_.error[drawn], all_.pooled[drawn] * flip))
-            named, passed, failed = (
-                100 * float(np.mean(which))
-                for which in (~one.holds(0.0), one.effect.mean + one.half <= MARGIN, one.fails())
-            )
-            cells.append(f"{named:.0f} / {passed:.0f} / {failed:.0f}, ± {100 * np.median(one.half):.1f}")
+            ends = (~one.holds(0.0), one.effect.mean + one.half <= MARGIN, one.fails())
+            shares = " / ".join(f"{100 * float(np.mean(which)):.0f}" for which in ends)
+            cells.append(f"{shares}, ± {100 * np.median(one.half):.1f}")
         lines.append([f"{kind}, {ratio}", f"{level} %", order, *cells])
     return markdown("|".join(columns), lines)
 
 
-def _grouped(blocks: Sequence[Block]) -> list[tuple[tuple[str, float, int, str], list[Block]]]:
-    groups: dict[tuple[str, float, int, str], list[Block]] = defaultdict(list)
-    for one in blocks:
-        groups[one.kind, one.ratio, one.level, one.order].append(one)
-    return sorted((of, some) for of, some in groups.items() if len(some) > 1)
-
-
 def _of_rounds(rounds: Sequence[Floats]) -> Blocks:
     """Only the percentiles of each turn are kept, so the mean over rounds replaces the pooled ratio."""
-    effect, error = (np.array(column) for column in zip(*map(median_of, rounds), strict=True))
+    effect, error = (np.array(column) for column in zip(*map(rule.median_of, rounds), strict=True))
     return Blocks(effect, error, np.array([one.mean() for one in rounds]))
 
 
@@ -308,15 +297,15 @@ def responses(
 
 
 def made(cell: Cell, rng: np.random.Generator, blocks: int, ratio: float, turns: bool) -> list[Blocks]:
-    """Return blocks by each of `PERCENTILES`: both sides in windows, in random order within each round; without
-    turns in one trial of 5 s each."""
+    """Return blocks by each of `PERCENTILES`: both sides in windows, in random order within each round;
+    without turns in one trial of 5 s each."""
     rounds, seconds, pause_s = (ROUNDS, WINDOW_S, PAUSE_S) if turns else (1, TRIAL_S, 0.5)
     slow = speeds(rng, blocks, 2 * rounds * (seconds + pause_s) + 1)
     place = 2 * np.arange(rounds)[:, None] + np.argsort(rng.random((blocks, rounds, 2)), axis=2)
     begin = (seconds + pause_s) * place.reshape(blocks, -1).astype(float)
     _, took = responses(cell, rng, slow, begin, seconds, np.tile([1.0, ratio], rounds))
     ranked = ([ranked_values(one[~np.isnan(one)]) for one in block] for block in took)
-    found = [[block_effect(block[::2], block[1::2], p) for p in PERCENTILES] for block in ranked]
+    found = [[rule.block_effect(block[::2], block[1::2], p) for p in PERCENTILES] for block in ranked]
     return [
         Blocks(*(np.array([getattr(one[at], name) for one in found]) for name in Blocks._fields))
         for at in range(len(PERCENTILES))
@@ -331,9 +320,8 @@ def simulated(cell: Cell, gates: int, turns: bool) -> list[dict[float, Blocks]]:
         rng = np.random.default_rng([SEED, turns, *map(ord, repr(cell))])
         parts = [made(cell, rng, chunk * MOST, ratio, turns) for _ in range(ceil(gates / chunk))]
         for by_ratio, same in zip(found, zip(*parts, strict=True), strict=True):
-            by_ratio[ratio] = Blocks(
-                *(np.concatenate(one).reshape(-1, MOST) for one in zip(*same, strict=True))
-            )
+            columns = zip(*same, strict=True)
+            by_ratio[ratio] = Blocks(*(np.concatenate(one).reshape(-1, MOST) for one in columns))
     return found
 
 
@@ -414,14 +402,18 @@ def endings() -> str:
 
 HEAD = """# Turns simulated
 
-`python -m benches.turns`: {gates} gates a cell (a quarter with 500 requests), seed {seed}. All values but the blocks in %.
+`python -m benches.turns`: {gates} gates a cell (a quarter with 500 requests), seed {seed}. All values but \
+the blocks in %.
 
 - The core has two hidden speeds: the slow one is 1.75 times as slow, spells last 2 s on average.
 - Order: turns are 10 rounds of windows of 0.5 s; trials take 5 s a side, one after the other.
 - Starts: random difference between the builds of a block (standard deviation).
-- Requests: per window at full speed. The open loop uses 30 % of a server at full speed; the closed loop is one user without think time.
-- False alarms (equal builds) and coverage (a build 15 % slower, the mean over all its blocks) are with 12 blocks.
-- Gates “worse by more than 5 %” use 6 to 24 blocks; “blocks” is the mean for equal builds. A build at the margin is 5 % slower.
+- Requests: per window at full speed. The open loop uses 30 % of a server at full speed; the \
+closed loop is one user without think time.
+- False alarms (equal builds) and coverage (a build 15 % slower, the mean over all its blocks) \
+are with 12 blocks.
+- Gates “worse by more than 5 %” use 6 to 24 blocks; “blocks” is the mean for equal builds. \
+A build at the margin is 5 % slower.
 - They end as svload's do: where half of the interval is 0.6 of the margin; by turns also where they fail with
   p ≤ {fails:g} or pass with p ≤ {passes:g}.
 
@@ -430,13 +422,13 @@ HEAD = """# Turns simulated
 
 def table(rows: Sequence[tuple[str, Shares]]) -> str:
     """Return a percentile's table; the name of a row contains its first three cells."""
-    columns = "requests|starts|order|false alarms|coverage|blocks|equal passes|at the margin passes|15 % slower fails"
+    columns = "requests|starts|order|false alarms|coverage|blocks|equal passes|at the margin passes"
     lines = []
     for name, one in rows:
         percent = [f"{100 * value:.0f}" for value in one._replace(blocks=one.blocks / 100)]
         percent[one._fields.index("blocks")] = f"{one.blocks:.1f}"
         lines.append([name, *percent])
-    return markdown("|".join(columns), lines)
+    return markdown(f"{columns}|15 % slower fails", lines)
 
 
 def simulate(gates: int) -> str:
@@ -468,8 +460,10 @@ ALWAYS_S, CUT_S = 30.0, 3.0
 QUEUES_HEAD = """
 ## An open loop near its capacity
 
-{runs} runs of 12 blocks; log-normal, 200 requests/s, which use the given share of main. “Turns” and “always”: the ratio candidate ÷ main of p50, p95, by
-turns as planned and in trials of 30 s. “Rising”: runs in % in which that guard speaks, after 6 and after 12 blocks.
+{runs} runs of 12 blocks; log-normal, 200 requests/s, which use the given share of main. “Turns” and \
+“always”: the ratio candidate ÷ main of p50, p95, by
+turns as planned and in trials of 30 s. “Rising”: runs in % in which that guard speaks, after 6 and after \
+12 blocks.
 
 """
 
@@ -487,22 +481,19 @@ def near_capacity(used: float, ratio: float, runs: int) -> list[object]:
     p99_ns = max(typical_p99_ns(1e9 * took[due < 2 * CUT_S]) for due, took in always)
     length_ns, pause_ns, rounds = turn_plan(p99_ns, 100 / WINDOW_S)
     begin_ns = np.arange(rounds) * (length_ns + pause_ns)
-    turns = Turns(begin_ns, begin_ns + length_ns, begin_ns + length_ns + pause_ns)
+    turns = rule.Turns(begin_ns, begin_ns + length_ns, begin_ns + length_ns + pause_ns)
     effects, growths = [], []
     for _ in range(runs):
         growth, ranked = [], []
         for one in (1.0, ratio):
             due, took = loads(FIXED, rounds, length_ns / 1e9, one)
             blocks = [_in_block(*block, turns) for block in zip(due, took, strict=True)]
-            counts = [measured(block, turns, p99_ns) for block in blocks]
-            both = list(zip(blocks, counts, strict=True))
+            both = [(block, rule.measured(block, turns, p99_ns)) for block in blocks]
             growth.append([growth_in_turn(block, turns, which, p99_ns) for block, which in both])
-            ranked.append([by_turn(block, turns, which) for block, which in both])
+            ranked.append([rule.by_turn(block, turns, which) for block, which in both])
         growths.append(growth)
-        effects += [
-            [block_effect(main, other, p).effect for p in PERCENTILES]
-            for main, other in zip(*ranked, strict=True)
-        ]
+        for main, other in zip(*ranked, strict=True):
+            effects.append([rule.block_effect(main, other, p).effect for p in PERCENTILES])
     known = [took[(due > CUT_S) & ~np.isnan(took)] for due, took in always]
     speaks = [
         100 * np.mean([rises([side[:n] for side in run], range(n)) is not None for run in growths])
@@ -517,11 +508,11 @@ def near_capacity(used: float, ratio: float, runs: int) -> list[object]:
     ]
 
 
-def _in_block(due: Floats, took: Floats, turns: Turns) -> Requests:
+def _in_block(due: Floats, took: Floats, turns: rule.Turns) -> rule.Requests:
     """Return one side's requests in a block, [round, request] in s; each its own connection."""
     at = (turns.begin_ns[:, None] + 1e9 * due)[~np.isnan(took)].astype(np.int64)
     response = 1e9 * took[~np.isnan(took)]
-    return Requests(at, at + response.astype(np.int64), response, np.arange(len(at)), np.zeros_like(at))
+    return rule.Requests(at, at + response.astype(np.int64), response, np.arange(len(at)), np.zeros_like(at))
 
 
 def queues(runs: int) -> str:
@@ -532,13 +523,16 @@ def queues(runs: int) -> str:
 
 REAL_HEAD = """# Turns measured
 
-`python -m benches.turns --real --blocks {blocks}`: real servers (benches/planted.py), one start of both per block.
-Estimators: the ratio candidate ÷ main, and the scatter (standard deviation) of a block in %. “Weighted” is the product's estimator (random effects).
+`python -m benches.turns --real --blocks {blocks}`: real servers (benches/planted.py), one start of both \
+per block.
+Estimators: the ratio candidate ÷ main, and the scatter (standard deviation) of a block in %. “Weighted” is \
+the product's estimator (random effects).
 The share of other programs is the one that svload measured.
 
 """
 GATES_HEAD = """
-Gates “worse by more than 5 %” on random sets of these blocks, in %: intervals that exclude “no change” / gates that pass / gates that fail, and
+Gates “worse by more than 5 %” on random sets of these blocks, in %: intervals that exclude “no change” / \
+gates that pass / gates that fail, and
 the median half width.
 
 """
@@ -546,35 +540,26 @@ the median half width.
 
 def main(given: Sequence[str] | None = None) -> int:
     """Simulate, or make and judge real blocks."""
-    asked = arguments(
-        __doc__,
-        given,
-        tenth=False,
-        endings=False,
-        real=False,
-        blocks=max(SIZES),
-        minutes=float,
-        keep=KEPT / "turns",
-    )
+    modes = {"tenth": False, "endings": False, "real": False}
+    more = {"blocks": max(SIZES), "minutes": float, "keep": KEPT / "turns"}
+    asked = arguments(__doc__, given, **modes, **more)
     if asked.real:
-        blocks = measure(asked.keep, asked.blocks, Clock(asked.minutes))
-        text = REAL_HEAD.format(blocks=asked.blocks) + estimators(blocks) + GATES_HEAD + drawn_gates(blocks)
-        if len(_grouped(blocks)) < len(CELLS) * len(ORDERS):
+        found = measure(asked.keep, asked.blocks, Clock(asked.minutes))
+        text = REAL_HEAD.format(blocks=asked.blocks) + estimators(found) + GATES_HEAD + drawn_gates(found)
+        if len(found) < len(CELLS) * len(ORDERS):
             print(text, end="")
-            print("there is more to run: call it again", file=sys.stderr)
-            return MORE_TO_RUN
+            return more_to_run()
         publish(page(__file__).with_name("turns_real.md"), text)
-        return 0
-    if asked.endings:
+    elif asked.endings:
         print(endings(), end="")
-        return 0
-    gates = GATES // 10 if asked.tenth else GATES
-    head = HEAD.format(gates=gates, seed=SEED, fails=ENDS[0], passes=ENDS[1])
-    text = head + simulate(gates) + queues(gates // 2)
-    if asked.tenth:
-        print(text)
     else:
-        publish(page(__file__), text)
+        gates = GATES // 10 if asked.tenth else GATES
+        head = HEAD.format(gates=gates, seed=SEED, fails=ENDS[0], passes=ENDS[1])
+        text = head + simulate(gates) + queues(gates // 2)
+        if asked.tenth:
+            print(text)
+        else:
+            publish(page(__file__), text)
     return 0
 
 
