@@ -260,8 +260,12 @@ def in_middle(made: Fabric, *words: str, **more: str) -> subprocess.Popen[str]:
 def command(made: Fabric, *words: str) -> tuple[str, float]:
     """Run a svload command in the middle; return its output and the seconds that it took."""
     begun = time.monotonic()
-    running = in_middle(made, *words, ANSIBLE_SSH_CONTROL_PATH_DIR=str(made.folder / "cp"))
-    out, errors = running.communicate(timeout=_BOUND_S)
+    with in_middle(made, *words, ANSIBLE_SSH_CONTROL_PATH_DIR=str(made.folder / "cp")) as running:
+        try:
+            out, errors = running.communicate(timeout=_BOUND_S)
+        except BaseException:
+            running.kill()
+            raise
     took_s = time.monotonic() - begun
     print(f"svload {' '.join(words[:2])}: exit {running.returncode}, {took_s:.0f} s", flush=True)
     if running.returncode not in (0, 4):
