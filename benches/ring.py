@@ -54,8 +54,8 @@ def _one_run() -> list[dict[str, Any]]:
 
         def await_whole(command: Command) -> None:
             took_s = seconds_until_whole(world, command, time.time(), BOUND_S)
-            within = took_s is not None
-            print(f"whole: {took_s:.1f} s after the stop's end" if within else "not before the load's end")
+            when = "not before the load's end" if took_s is None else f"{took_s:.1f} s after the stop's end"
+            print(f"whole: {when}", flush=True)
 
         stop = ("verify", "/object-2-server.conf", *STOP_S, BOUND_S)
         return requests(world, run_with_a_stop(world, study, *stop, await_whole))

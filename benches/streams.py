@@ -94,7 +94,9 @@ def main() -> int:
     """Print the table; return 0."""
     count = arguments(__doc__, generators=1_000).generators
     cpu_s, sent_bytes = live(count)
-    print(f"live picture of {count:,} generators: {cpu_s:.2%} of a core, {sent_bytes / 2**10:.0f} KiB/s")
+    print(
+        f"live picture of {count:,} generators: {100 * cpu_s:.2g} % of a core, {sent_bytes / 2**10:.0f} KiB/s"
+    )
     merged_s, written_s, size, requests = merge(count)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     print(f"a minute of each, {requests:,} requests in {size / 2**20:.0f} MiB of tables: merged in ", end="")
