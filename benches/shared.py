@@ -174,10 +174,8 @@ def _gates(right: Sequence[str], wrong: str) -> Callable[[Findings], dict[str, A
     def answered(found: Findings) -> dict[str, Answer]:
         answers = {}
         for claim in found.claims:
-            word, part = (
-                claim.gate.outcome if claim.gate else "no gate",
-                claim.metric.removeprefix("response."),
-            )
+            word = claim.gate.outcome if claim.gate else "no gate"
+            part = claim.metric.removeprefix("response.")
             answers[part] = Answer(int(word in right), int(word == wrong), word, ratio=claim.ratio.value)
         return answers
 
