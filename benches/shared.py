@@ -281,7 +281,9 @@ def make(question: Question, share: int, place: Path) -> None:
     if question.study:
         folder = place / "study" / question.name
         folder.mkdir(parents=True)
-        (folder / "study.yaml").write_text(question.study.replace("SEED", str(seed)), encoding="utf-8")
+        (folder / "study.yaml").write_text(
+            question.study.replace("SEED", str(seed % 10**9)), encoding="utf-8"
+        )
         shutil.copy(Path(__file__).with_name("planted.py"), folder)
         words += ["--trust", str(folder)]
     words += [*question.options, "--seed", str(seed), "--out", str(place)]
