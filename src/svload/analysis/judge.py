@@ -31,7 +31,7 @@ from svload.analysis.ranges import Ranges
 from svload.analysis.recovery import disturbing, fault_results, undisturbed
 from svload.analysis.sentences import findings_of, floor_told, late_bodies
 from svload.analysis.series import CaseCut, Cut, case_cut, own_cut, settled_ns, stops_of
-from svload.analysis.server import GROWING, GROWS, overloaded_groups, saturated_levels, server_state
+from svload.analysis.server import growing, overloaded_groups, saturated_levels, server_state
 from svload.analysis.stages import stages_of
 from svload.analysis.view import kept_window, look
 from svload.model.certificates import Certificates
@@ -99,7 +99,7 @@ def judge_trial(
     checks = tuple(_checked(trial, whole, config, context))
     state, reasons = server_state(context, checks, limited, trial.lab.deaths)
     if state == "OVERLOADED":
-        metrics = _growing(metrics, overloaded_groups(context))
+        metrics = growing(metrics, overloaded_groups(context))
     beliefs = Beliefs(checks)
     metrics = beliefs.fill(metrics)
     replicate, block = _place(trial)
@@ -377,17 +377,6 @@ def _verdict(
         checks=tuple(checks),
         remedy=next((check.remedy for _, check in wrong if check.remedy), ""),
     )
-
-
-def _growing(metrics: dict[str, Estimate], groups: Sequence[str]) -> dict[str, Estimate]:
-    """Mark the percentiles of an overloaded group: they grow with the run's length."""
-    heads = tuple(f"{group}.{metric}" for group in groups for metric in GROWING)
-    return {
-        name: estimate.model_copy(update={"reason": GROWS, "why": "grows"})
-        if name.startswith(heads) and estimate.value is not None
-        else estimate
-        for name, estimate in metrics.items()
-    }
 
 
 def own_verdicts(events: Iterable[Event]) -> OwnVerdicts | None:

@@ -134,6 +134,10 @@ class Ranges:
             (taken > 0) | (stops_s > 0) | emptying,
         )
 
+    def overloads(self, group: GroupView) -> bool:
+        """Return whether a group's backlog grows, and would have grown without what was taken, too."""
+        return backlog_grows(group) and self.unsure_overload(group) is None
+
     def unsure_overload(self, group: GroupView) -> float | None:
         """Return which share of the time was taken from the servers, if a group's backlog grows and might not
         have grown otherwise; else None."""

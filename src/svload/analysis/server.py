@@ -36,8 +36,8 @@ from svload.model.load_curve import LoadCurve
 from svload.model.results import CaseResult, CheckResult, Estimate, ServerState, TrialResult
 from svload.model.units import show_duration, show_percent
 
-GROWS = "grows with run length"
-GROWING = ("response.", "ok_response.", "slot_wait.")
+_GROWS = "grows with run length"
+_GROWING = ("response.", "ok_response.", "slot_wait.")
 """Times of an overloaded group that grow with the run's length."""
 WAITS = "more than half of the median response time is waiting for a free slot"
 _SEVERITY: tuple[ServerState, ...] = ("STEADY", "UNKNOWN", "SATURATED", "OVERLOADED")
@@ -74,11 +74,18 @@ def server_state(
 def overloaded_groups(context: Context) -> list[str]:
     """Return the groups with a backlog that grows beyond the limit, whatever was taken from their servers:
     their percentiles grow with the run's length."""
-    return [
-        group.name
-        for group in context.calm
-        if backlog_grows(group) and context.ranges.unsure_overload(group) is None
-    ]
+    return [group.name for group in context.calm if context.ranges.overloads(group)]
+
+
+def growing(metrics: Mapping[str, Estimate], groups: Sequence[str]) -> dict[str, Estimate]:
+    """Mark the percentiles of overloaded groups: they grow with the run's length."""
+    heads = tuple(f"{group}.{metric}" for group in groups for metric in _GROWING)
+    return {
+        name: estimate.model_copy(update={"reason": _GROWS, "why": "grows"})
+        if name.startswith(heads) and estimate.value is not None
+        else estimate
+        for name, estimate in metrics.items()
+    }
 
 
 def _state(group: GroupView, context: Context) -> tuple[ServerState, str]:
@@ -96,8 +103,8 @@ def _open(group: GroupView, context: Context) -> tuple[ServerState, str]:
     if (taken := context.ranges.unsure_overload(group)) is not None:
         return "UNKNOWN", (
             f"{group.name}: the backlog grew by {100 * backlog_growth(group)[0]:.3g} % of the due requests while up to "
-            f"{show_percent(taken, 2)} of its servers' time went to other programs or was lost with the machine: whether "
-            "they keep up alone is unknown."
+            f"{show_percent(taken, 2)} of its servers' time went to other programs or was lost with the machine: "
+            "whether they keep up alone is unknown."
         )
     if backlog_grows(group):
         return "OVERLOADED", (

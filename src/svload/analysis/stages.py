@@ -11,8 +11,7 @@ from svload.analysis.checks.base import worst
 from svload.analysis.criteria import criterion_of, find, is_broken, mirror_of, number_of, outcome
 from svload.analysis.measures import ALL_STAGES, GroupMeasures
 from svload.analysis.ranges import Ranges
-from svload.analysis.series import backlog_grows
-from svload.analysis.server import GROWING, GROWS
+from svload.analysis.server import growing
 from svload.analysis.view import GroupView, Window, look
 from svload.model.executors import RampingArrivalRate, RampingVus
 from svload.model.metrics import Criterion, MetricRef, why_not_by_level
@@ -151,10 +150,12 @@ def _of_group(trial: TrialData, config: CaseConfig, window: Window, name: str) -
             continue
         groups = look(trial, config, part)
         view = next((one for one in groups if one.name == name), None)
-        sure = view is not None and Ranges(trial, config, part, groups, {}).unsure_overload(view) is None
-        measured = _measured(view, asked, stats, sure) if view is not None else {}
+        measured = _measured(view, asked, stats) if view is not None else {}
+        ranges = Ranges(trial, config, part, groups, measured)
+        if view is not None and ranges.overloads(view):
+            measured = growing(measured, [name])
         if stage.holds:
-            measured = _disturbed(Ranges(trial, config, part, groups, measured), measured)
+            measured = _disturbed(ranges, measured)
         yield StageResult(
             group=name,
             label=stage.label,
@@ -165,20 +166,12 @@ def _of_group(trial: TrialData, config: CaseConfig, window: Window, name: str) -
         )
 
 
-def _measured(
-    group: GroupView, asked: Sequence[MetricRef], stats: Sequence[str], sure: bool
-) -> dict[str, Estimate]:
-    """Return these numbers of a group in one stage, by their full names; its times are marked where its
-    backlog grows, `sure`: by itself."""
+def _measured(group: GroupView, asked: Sequence[MetricRef], stats: Sequence[str]) -> dict[str, Estimate]:
+    """Return these numbers of a group in one stage, by their full names."""
     found = GroupMeasures(group).all(asked)
-    grows = backlog_grows(group) and sure
     return {
         f"{group.name}.{stat}": estimate.model_copy(
-            update={"reason": GROWS, "why": "grows"}
-            if grows and estimate.value is not None and stat.startswith(GROWING)
-            else {"reason": ""}
-            if estimate.reason == ALL_STAGES
-            else {}
+            update={"reason": ""} if estimate.reason == ALL_STAGES else {}
         )
         for stat in stats
         if (estimate := found.get(stat)) is not None

@@ -247,10 +247,11 @@ def _trials(lock: Lock, results: Sequence[TrialResult]) -> list[CapacityTrial]:
     texts, seen = list[CapacityTrial](), 0
     for result in results:
         at = place.get(result.trial)
-        seen = seen if at is None else at + 1
+        holds = None
+        if at is not None:
+            seen, holds = at + 1, readings[at].holds
         before = Progress(search, readings[:seen])
         limit = before.limit
-        holds = None if at is None else readings[at].holds
         texts.append(
             CapacityTrial(
                 trial=result.trial,
