@@ -41,7 +41,7 @@ from svload.analysis.readings import Floats, Series, mean_rate, of_monitor, read
 from svload.analysis.series import backlog_grows, backlog_growth
 from svload.analysis.view import GroupView, Window, steps_of
 from svload.model.executors import ClosedLoop
-from svload.model.metrics import limit_of, metric_name, without_limit
+from svload.model.metrics import limit_of, metric_name
 from svload.model.results import Estimate, Grade, Harm
 from svload.model.study import CaseConfig
 from svload.model.units import show_percent
@@ -225,12 +225,12 @@ class _OfGroup:
         number."""
         metric = metric_name(number)
         stat = number.removeprefix(f"{self._group.name}.{metric}").lstrip(".")
-        rate = metric in _RATES or without_limit(metric) == "goodput"
+        rate = metric in _RATES or metric == "goodput"
         if not rate and (metric not in _TIMES or not (stat == "mean" or stat.startswith("p"))):
             return None
         if self._lost is None:
             return limits.WIDEST
-        below, above = self._of_rate(metric, value) if rate else self._of_time(metric, stat, value)
+        below, above = self._of_rate(number, value) if rate else self._of_time(metric, stat, value)
         return min(below, limits.WIDEST[0]), min(above, limits.WIDEST[1])
 
     @cached_property
@@ -337,26 +337,36 @@ class _OfGroup:
             return pushed
         return min(max(1 - least / value / (1 + k * self._calm[-1]), 0.0), at_most)
 
-    def _of_rate(self, metric: str, value: float) -> tuple[float, float]:
+    def _of_rate(self, number: str, value: float) -> tuple[float, float]:
+        below, above = self._of_throughput()
+        if metric_name(number) != "goodput":
+            return below, above
+        if self._unsure or self._beyond:
+            return limits.WIDEST
+        more = self._within_limit(number)
+        if isinstance(self._whole.spec.executor, ClosedLoop):
+            return below, (1 + more) * (1 + above) - 1
+        return (
+            0.0,
+            more,
+        )  # it counts requests by their due time: a delay brings none into its window, or out of it
+
+    def _of_throughput(self) -> tuple[float, float]:
         delay_s = self._spent_s * self._below("response", "mean", self._spent_s)
-        lost_s = delay_s + self._unasked_s
-        if without_limit(metric) == "goodput":
-            more = limits.WIDEST[1] if self._unsure else self._within_limit(metric)
-            return 0.0, more + lost_s / self._seconds
         executor = self._whole.spec.executor
         if not isinstance(executor, ClosedLoop):
             share = min(delay_s / self._seconds, 1.0)
             unserved = max(backlog_growth(self._whole)[0], 0.0) if self._unsure or self._beyond else 0.0
             return share, max(share, unserved / max(1 - unserved, 1e-9))
-        cycle_s = executor.most_vus * max(self._group.due, 1) / max(self._whole.due, 1) / value
-        shorter = min(lost_s / cycle_s, limits.WIDEST[0])
+        cycle_s = executor.most_vus * self._seconds / max(self._whole.due, 1)
+        shorter = min((delay_s + self._unasked_s) / cycle_s, limits.WIDEST[0])
         return self._woken_s / cycle_s, shorter / (1 - shorter)
 
-    def _within_limit(self, metric: str) -> float:
+    def _within_limit(self, number: str) -> float:
         """Return how many more requests may have been within a limit, as a share of those within it: all that
-        a push can have moved beyond it."""
-        inside, population = due_within(self._group, metric), self._measures.population("ok_response")
-        limit_ns, ranked = limit_of(metric), population.ranked if population else None
+        a push can have moved beyond it, and all that met a stop, which can last for many times the limit."""
+        inside, population = due_within(self._group, number), self._measures.population("ok_response")
+        limit_ns, ranked = limit_of(number), population.ranked if population else None
         if not self._index:
             return 0.0
         if not inside or ranked is None or limit_ns is None:
@@ -365,7 +375,8 @@ class _OfGroup:
         pushed_ns = limit_ns * min(pushed, 1 / (1 - limits.WIDEST[0]))
         at = np.searchsorted(ranked.values, [limit_ns, pushed_ns], side="right")
         below, up_to = (int(ranked.at_or_below[one - 1]) if one else 0 for one in at)
-        return (up_to - below) / inside
+        stopped = self._lost.stopped * self._group.due if self._lost else 0.0
+        return (up_to - below + stopped) / inside
 
 
 def _of_statistic(known: Mapping[str, float], p: float | None) -> float:
