@@ -142,7 +142,7 @@ def test_an_orphan_without_environment_is_named_to_a_user(
 ) -> None:
     """What a user's server left behind in a session of its own, without the lab's mark, is nobody's by proof."""
     needs("root")  # to start a process of another user
-    user, before = 54_321, {one.pid for one in linux.processes()}
+    user, before = 100_000 + os.getpid(), {one.pid for one in linux.processes()}
     subprocess.run([sys.executable, "-c", ORPHAN % environment, str(user)], check=True)
 
     def orphans() -> list[linux.ProcessStat]:
