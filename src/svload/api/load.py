@@ -22,7 +22,7 @@ from svload.model.private import private_folder
 from svload.model.request_hints import HINTS, no_answer, nothing_sent
 from svload.run.configs import case_configs
 from svload.run.hands import early_hands, hold_ready
-from svload.study.quick_load import BODY_FILE, CA_FILE, QuickLoad, quick_study, study_text
+from svload.study.quick_load import BODY_FILE, CA_FILE, QuickLoad, quick_study, study_of, study_text
 
 if TYPE_CHECKING:
     from svload.drive.targets import Target
@@ -316,15 +316,14 @@ def hopeless(origin: str, group: Mapping[str, Any]) -> SvloadError | None:
 def _study_folder(ask: QuickLoad, files: LoadFiles, out: Path | None) -> Iterator[Path]:
     """Yield the folder of the generated study with its files: removed afterwards, or kept beside a run that
     may be resumed."""
-    text = quick_study(ask)
+    study = study_of(ask)
+    if out is not None:
+        with kept_study("load", study, files, out) as path:
+            yield Path(path).parent
+        return
     with passing_folder("load") as folder:
-        if out is not None:
-            folder = out / STUDIES / hashlib.sha256(text.encode()).hexdigest()[:12]
-            with writing(out):
-                folder.mkdir(parents=True, exist_ok=True)
         place_files(files, folder)
-        (folder / STUDY).unlink(missing_ok=True)  # a link there would lead elsewhere
-        (folder / STUDY).write_text(text, encoding="utf-8")
+        (folder / STUDY).write_text(study_text(study), encoding="utf-8")
         yield folder
 
 

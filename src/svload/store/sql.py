@@ -91,6 +91,10 @@ def query(run: RunDir, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
 def _answer(
     connection: duckdb.DuckDBPyConnection, sql: str, stop: threading.Event
 ) -> tuple[list[str], list[tuple[Any, ...]]] | None:
+    if len(connection.extract_statements(sql)) > 1:
+        raise fail(
+            "usage", reason="it is more than one statement", hint="Ask for each with a query of its own."
+        )
     result = connection.execute(sql)
     if result is None:
         return None

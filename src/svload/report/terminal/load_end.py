@@ -100,7 +100,7 @@ def _success(summary: LoadSummary) -> Iterator[tuple[str, str]]:
 
 
 def _counts(summary: LoadSummary) -> Iterator[tuple[str, str]]:
-    asked = f"target {_rate(summary.rate_asked_rps)}, " if summary.rate_asked_rps is not None else ""
+    asked = f"due {_rate(summary.rate_asked_rps)}, " if summary.rate_asked_rps is not None else ""
     stopped = " (stopped)" if summary.interrupted else ""
     yield (
         f"{show_duration(summary.duration_s)}{stopped}: {asked}sent {_rate(summary.begun_rps)}, completed "
