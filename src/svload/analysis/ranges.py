@@ -341,15 +341,11 @@ class _OfGroup:
         below, above = self._of_throughput()
         if metric_name(number) != "goodput":
             return below, above
-        if self._unsure or self._beyond:
-            return limits.WIDEST
-        more = self._within_limit(number)
+        more = limits.WIDEST[1] if self._unsure or self._beyond else self._within_limit(number)
         if isinstance(self._whole.spec.executor, ClosedLoop):
             return below, (1 + more) * (1 + above) - 1
-        return (
-            0.0,
-            more,
-        )  # it counts requests by their due time: a delay brings none into its window, or out of it
+        # It counts requests by their due time: no delay brings one into its window, or takes one out.
+        return 0.0, more
 
     def _of_throughput(self) -> tuple[float, float]:
         delay_s = self._spent_s * self._below("response", "mean", self._spent_s)
