@@ -341,7 +341,7 @@ class _OfGroup:
         below, above = self._of_throughput()
         if metric_name(number) != "goodput":
             return below, above
-        more = limits.WIDEST[1] if self._unsure or self._beyond else self._within_limit(number)
+        more = self._late(number) / max(due_within(self._group, number), 1)
         if isinstance(self._whole.spec.executor, ClosedLoop):
             return below, (1 + more) * (1 + above) - 1
         # It counts requests by their due time: no delay brings one into its window, or takes one out.
@@ -358,21 +358,20 @@ class _OfGroup:
         shorter = min((delay_s + self._unasked_s) / cycle_s, limits.WIDEST[0])
         return self._woken_s / cycle_s, shorter / (1 - shorter)
 
-    def _within_limit(self, number: str) -> float:
-        """Return how many more requests may have been within a limit, as a share of those within it: all that
-        a push can have moved beyond it, and all that met a stop, which can last for many times the limit."""
-        inside, population = due_within(self._group, number), self._measures.population("ok_response")
-        limit_ns, ranked = limit_of(number), population.ranked if population else None
-        if not self._index:
-            return 0.0
-        if not inside or ranked is None or limit_ns is None:
-            return limits.WIDEST[1]
+    def _late(self, number: str) -> float:
+        """Return how many requests beyond a limit may be so only because of disturbances: all that a push can
+        have moved there, and all that met a stop, which can last for many times the limit."""
+        limit_ns, population = limit_of(number), self._measures.population("ok_response")
+        beyond = float(self._group.due - due_within(self._group, number))
+        if self._unsure or self._beyond or population is None or limit_ns is None:
+            return beyond
         pushed = 1 + _of_statistic(limits.PUSHED, max(_QUANTILES)) * self._index
         pushed_ns = limit_ns * min(pushed, 1 / (1 - limits.WIDEST[0]))
+        ranked = population.ranked
         at = np.searchsorted(ranked.values, [limit_ns, pushed_ns], side="right")
         below, up_to = (int(ranked.at_or_below[one - 1]) if one else 0 for one in at)
         stopped = self._lost.stopped * self._group.due if self._lost else 0.0
-        return (up_to - below + stopped) / inside
+        return min(up_to - below + stopped, beyond)
 
 
 def _of_statistic(known: Mapping[str, float], p: float | None) -> float:
