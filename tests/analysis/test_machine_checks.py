@@ -380,7 +380,7 @@ PLANTED: list[tuple[str, Plant, str, str]] = [
     ("run-queue", read("generator", "run_queue_seconds_total", rate(0.02), "probe.0/0"), "VALID", "probe.0/0"),
     ("run-queue", read("generator", "run_queue_seconds_total", rate(0.06)), "VALID", "6 %"),
     ("generator-cpu", read("generator", "cpu_seconds_total", rate(0.29)), "VALID", "0.87 of 1 cores"),
-    ("generator-cpu", fast_load(0.5), "REFUSED", "what the load bears, not the server"),
+    ("generator-cpu", fast_load(0.5), "REFUSED", "what the load can make, not what the server can serve"),
     ("generator-cpu", fast_load(0.96), "VALID", "a server reached a limit of its own: cores of cache"),
     ("generator-cpu", fast_load(0.5, open_loop=True), "VALID", "0.93 of 1 cores"),
     ("generator-cpu", read("generator", "cpu_seconds_total", rate(0.29)), "VALID", "thread"),

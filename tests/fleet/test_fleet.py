@@ -50,8 +50,8 @@ def test_check_says_what_each_bears_and_leaves_nothing(machines: Fabric) -> None
         assert abs(machine["clock"]["offset_ns"] - host.ahead_s * 10**9) <= machine["clock"]["bound_ns"]
         assert machine["clock"]["bound_ns"] <= 1_000_000
         assert abs(machine["wall"]["offset_ns"]) <= machine["wall"]["bound_ns"]
-        assert machine["bears"]["connections"] > 0
-        assert machine["bears"]["to_bytes_per_s"] > 0 and machine["bears"]["back_bytes_per_s"] > 0
+        assert machine["capacity"]["connections"] > 0
+        assert machine["capacity"]["to_bytes_per_s"] > 0 and machine["capacity"]["back_bytes_per_s"] > 0
         assert machine["changed"] == 0
         wait_until(lambda host=host: not is_open(machines, host, DEFAULT_PORT))
         assert not (machines.home(host) / ".svload-fleet").exists()

@@ -117,7 +117,10 @@ def summarise_load(
         server=ServerVerdict(state=result.verdict.server, reasons=tuple(_told_of_server(result))),
         thresholds=tuple(
             ThresholdVerdict(
-                that=one.that, outcome=one.outcome, measured=one.measured, sentence=f"{one.that} {one.told}"
+                that=one.that,
+                outcome=one.outcome,
+                measured=one.measured,
+                sentence=f"{one.that} {one.explanation}",
             )
             for one in thresholds
         ),

@@ -10,8 +10,8 @@ from svload.model.events import Event
 
 if TYPE_CHECKING:
     from svload.fleet.actions import Step
-    from svload.fleet.bears import FleetResult as FleetResult
-    from svload.fleet.bears import MachineTold as MachineTold
+    from svload.fleet.machines import FleetResult as FleetResult
+    from svload.fleet.machines import MachineReport as MachineReport
 
 
 def fleet_check(inventory: Path, emit: Emit) -> FleetResult:

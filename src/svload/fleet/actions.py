@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from svload.fleet import ansible
-from svload.fleet.bears import FleetResult, MachineTold, against
 from svload.fleet.inventory import DEFAULT_PORT, Fleet, Member, read_inventory
+from svload.fleet.machines import FleetResult, MachineReport, against
 from svload.fleet.on_host import machine as machine_program
 from svload.fleet.played import Played, understand
 from svload.host.clock import answerer, exchange
@@ -90,7 +90,7 @@ def install(
             svload_study=str(_staged(study, Path(folder) / "study")) if study else "",
             svload_profile=["--profile", profile] if profile else [],
         )  # fmt: skip
-    return FleetResult(tuple(_told(member, played[member.name], "set limits") for member in fleet.members))
+    return FleetResult(tuple(_report(member, played[member.name], "set limits") for member in fleet.members))
 
 
 def status(inventory: Path, step: Step) -> FleetResult:
@@ -106,7 +106,7 @@ def clean(inventory: Path, step: Step) -> FleetResult:
 def _plain_play(name: str, inventory: Path, step: Step, last: str) -> FleetResult:
     fleet = _fleet(inventory)
     played = _play(name, fleet, inventory, step)
-    return FleetResult(tuple(_told(member, played[member.name], last) for member in fleet.members))
+    return FleetResult(tuple(_report(member, played[member.name], last) for member in fleet.members))
 
 
 def _fleet(inventory: Path) -> Fleet:
@@ -131,8 +131,8 @@ def _play(name: str, fleet: Fleet, inventory: Path, step: Step, **variables: Any
     return understand(events, fleet.names)
 
 
-def _told(member: Member, played: Played, last: str) -> MachineTold:
-    return MachineTold(
+def _report(member: Member, played: Played, last: str) -> MachineReport:
+    return MachineReport(
         member,
         facts=played.answers.get("read the machine"),
         answer=played.answers.get(last, {}),
@@ -141,9 +141,9 @@ def _told(member: Member, played: Played, last: str) -> MachineTold:
     )
 
 
-def _measured(member: Member, played: Played, word: str) -> MachineTold:
+def _measured(member: Member, played: Played, word: str) -> MachineReport:
     """Return the machine with its clock and its link, as far as they can be measured from here."""
-    answer = _told(member, played, "answer")
+    answer = _report(member, played, "answer")
     facts = answer.facts
     if facts is None or "answer" not in played.answers:
         return answer

@@ -156,7 +156,7 @@ class KitOptions(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     parameters: ClassVar[Mapping[str, Parameter]] = {}
     """The parameters of `tuning` whose change needs something other than a restart."""
-    bears: ClassVar[frozenset[str]] = words("stop kill start pause limit")
+    supported_faults: ClassVar[frozenset[str]] = words("stop kill start pause limit")
     """The planned faults that such a service supports."""
     parts: ClassVar[tuple[str, ...]] = ()
     """The processes that a fault may name, by the names they are spawned with: `backend.object`. A name also

@@ -48,7 +48,7 @@ def _write(path: Path, trial: TrialData) -> None:
     order = np.lexsort((samples["begun_ns"], samples["done_ns"]))
     order = order[samples["done_ns"][order] >= 0]
     schema = pa.schema([(name, pa.string() if name in _TEXTS else pa.int64()) for name in HEADER])
-    text = _Told(trial)
+    text = _Names(trial)
     with pacsv.CSVWriter(path, schema, write_options=pacsv.WriteOptions(quoting_style="needed")) as writer:
         for first in range(0, len(order), _PIECE):
             rows = {name: samples[name][order[first : first + _PIECE]] for name in _COLUMNS}
@@ -81,7 +81,7 @@ _COLUMNS = (
 )
 
 
-class _Told:
+class _Names:
     """JMeter's names for the rows of a trial."""
 
     def __init__(self, trial: TrialData) -> None:

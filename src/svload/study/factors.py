@@ -27,7 +27,7 @@ Change = Literal["request", "live", "restart", "rebuild"]
 class Options(Protocol):
     """A kit's options model (svload.lab.kit.KitOptions): this package knows no kit."""
 
-    bears: ClassVar[frozenset[str]]
+    supported_faults: ClassVar[frozenset[str]]
     """Planned faults that such a service supports: stop, kill, start, pause, limit."""
     parts: ClassVar[tuple[str, ...]]
     """Its parts that a fault may name."""
@@ -203,7 +203,7 @@ def read_case_names(text: str, file: str, factors: Sequence[Factor]) -> tuple[di
     mistakes: list[Mistake] = []
     strangers: set[tuple[str, str]] = set()
 
-    def told(line: int, reason: str, found: object, hint: str = "", path: Path = ("case_names",)) -> None:
+    def mistake(line: int, reason: str, found: object, hint: str = "", path: Path = ("case_names",)) -> None:
         details: dict[str, object] = {"where": "the table", "reason": reason, "found": found, "hint": hint}
         mistakes.append(Mistake(path, BAD_VALUE, details, f"{file}:{line}"))
 
@@ -211,7 +211,7 @@ def read_case_names(text: str, file: str, factors: Sequence[Factor]) -> tuple[di
     wanted = {"case", *(factor.name for factor in factors)}
     header = set(rows.fieldnames or ())
     if header - {"valid"} != wanted or len(header) < len(rows.fieldnames or ()):
-        told(
+        mistake(
             1,
             f"expected the columns {', '.join(sorted(wanted))} (and valid)",
             ", ".join(rows.fieldnames or ()),
@@ -223,19 +223,19 @@ def read_case_names(text: str, file: str, factors: Sequence[Factor]) -> tuple[di
         if len(mistakes) >= REPORTED.most:
             break
         if None in row or None in row.values():
-            told(line, f"expected {len(header)} values", ",".join(str(value) for value in row.values()))
+            mistake(line, f"expected {len(header)} values", ",".join(str(value) for value in row.values()))
             continue
         name, levels = (
             (row["case"] or "").strip(),
             tuple((row[factor.name] or "").strip() for factor in factors),
         )
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.+-]*", name):
-            told(line, "expected a case's name: letters, digits, - _ . +", name)
+            mistake(line, "expected a case's name: letters, digits, - _ . +", name)
         for factor, level in zip(factors, levels, strict=True):
             known = [other.name for other in factor.levels]
             if level not in known and (factor.name, level) not in strangers:
                 strangers.add((factor.name, level))
-                told(
+                mistake(
                     line,
                     f"expected a level of {factor.name}",
                     level,
@@ -243,7 +243,7 @@ def read_case_names(text: str, file: str, factors: Sequence[Factor]) -> tuple[di
                     ("factors", factor.name),
                 )
         if levels in names or name in called:
-            told(line, "this case is listed twice", name)
+            mistake(line, "this case is listed twice", name)
         names[levels] = name
         called.add(name)
         if row.get("valid"):

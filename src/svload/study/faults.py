@@ -95,10 +95,10 @@ def _target_mistakes(
     options = kits[spec.kit] if kits is not None and spec.kit in kits else None
     if options is None:
         return
-    if fault.kind not in options.bears:
+    if fault.kind not in options.supported_faults:
         borne = (
-            f"it supports only {', '.join(sorted(options.bears))}"
-            if options.bears
+            f"it supports only {', '.join(sorted(options.supported_faults))}"
+            if options.supported_faults
             else "it is already running, and svload did not start it"
         )
         yield bad_value(

@@ -14,7 +14,7 @@ from svload.model.errors import fail
 from svload.model.units import show_duration, show_size
 
 if TYPE_CHECKING:
-    from svload.api.fleet import FleetResult, MachineTold
+    from svload.api.fleet import FleetResult, MachineReport
 
 app = App(
     help="Manage svload on the machines of an Ansible inventory.",
@@ -33,7 +33,7 @@ def check(inventory: Path = INVENTORY, json: bool = JSON) -> None:
 
     with live() as emit:
         found = api.fleet_check(inventory, emit)
-    _show(found, json, _bears)
+    _show(found, json, _capacity)
 
 
 @app.command()
@@ -94,24 +94,26 @@ def _show(found: FleetResult, as_json: bool, words: Any) -> None:
     leave(found.exit_code)
 
 
-def _or_failed(one: MachineTold, words: Any) -> str:
+def _or_failed(one: MachineReport, words: Any) -> str:
     return "failed, see below" if one.problems else str(words(one))
 
 
-def _bears(one: MachineTold) -> str:
-    bears = one.bears
-    if bears is None:
+def _capacity(one: MachineReport) -> str:
+    capacity = one.capacity
+    if capacity is None:
         return "not read"
-    texts = [f"{bears.connections} connections ({bears.bound_by})", f"{bears.cores} cores of load"]
+    texts = [f"{capacity.connections} connections ({capacity.bound_by})", f"{capacity.cores} cores of load"]
     if one.clock is not None:
         texts.append(f"clock known to ± {show_duration(one.clock.bound_ns / 1e9)}")
         texts.append(f"round trip {show_duration(one.clock.round_trip_ns / 1e9)}")
-    if bears.to_bytes_per_s is not None and bears.back_bytes_per_s is not None:
-        texts.append(f"{show_size(bears.to_bytes_per_s)}/s there, {show_size(bears.back_bytes_per_s)}/s back")
+    if capacity.to_bytes_per_s is not None and capacity.back_bytes_per_s is not None:
+        texts.append(
+            f"{show_size(capacity.to_bytes_per_s)}/s there, {show_size(capacity.back_bytes_per_s)}/s back"
+        )
     return ", ".join(texts)
 
 
-def _state(one: MachineTold) -> str:
+def _state(one: MachineReport) -> str:
     if not one.answer.get("version"):
         return "svload is not installed"
     settings = ", ".join(
@@ -120,13 +122,13 @@ def _state(one: MachineTold) -> str:
     return f"svload {one.answer['version']}" + (f", set: {settings}" if settings else "")
 
 
-def _done(one: MachineTold) -> str:
+def _done(one: MachineReport) -> str:
     steps = "1 step" if one.changed == 1 else f"{one.changed} steps"
     return f"{steps} changed" if one.changed else "nothing to change"
 
 
-def _plain(one: MachineTold) -> dict[str, Any]:
-    bears = one.bears
+def _plain(one: MachineReport) -> dict[str, Any]:
+    capacity = one.capacity
     return {
         "name": one.member.name,
         "address": one.member.address,
@@ -134,7 +136,7 @@ def _plain(one: MachineTold) -> dict[str, Any]:
         "generates": one.member.generates,
         "serves": one.member.serves,
         "facts": one.facts,
-        "bears": vars(bears) if bears is not None else None,
+        "capacity": vars(capacity) if capacity is not None else None,
         "clock": vars(one.clock) if one.clock is not None else None,
         "wall": vars(one.wall) if one.wall is not None else None,
         "answer": one.answer,

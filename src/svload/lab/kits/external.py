@@ -51,7 +51,7 @@ def _host_and_port(text: str | None) -> str | None:
 class ExternalOptions(KitOptions):
     """Options of `external`."""
 
-    bears = words("")
+    supported_faults = words("")
 
     at: Annotated[str, AfterValidator(_whole_server)] = option(
         change="request",

@@ -10,7 +10,7 @@ from svload.model.facts import ServiceFacts
 class MachineOptions(KitOptions):
     """Options of `machine`: limits of all services within it together."""
 
-    bears = words("limit")
+    supported_faults = words("limit")
 
 
 class Machine(Kit):

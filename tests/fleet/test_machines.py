@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from svload.fleet.bears import LEAST_FREE_BYTES, MOST_WALL_OFF_NS, against, bears, notes
 from svload.fleet.inventory import Member
+from svload.fleet.machines import LEAST_FREE_BYTES, MOST_WALL_OFF_NS, against, load_capacity, notes
 from svload.host.clock.exchange import Link
 from svload.host.clock.offset import WIDEST_NS, Offset
 
@@ -19,10 +19,10 @@ FACTS: dict[str, Any] = {
 
 
 def test_ports_or_descriptors_bound_it() -> None:
-    by_ports = bears(FACTS, Link(1e9, 2e9))
+    by_ports = load_capacity(FACTS, Link(1e9, 2e9))
     assert (by_ports.connections, by_ports.bound_by, by_ports.cores) == (28_232, "ports", 2)
     assert (by_ports.to_bytes_per_s, by_ports.back_bytes_per_s) == (1e9, 2e9)
-    by_files = bears(FACTS | {"open_files": 1024}, None)
+    by_files = load_capacity(FACTS | {"open_files": 1024}, None)
     assert (by_files.connections, by_files.bound_by) == (960, "descriptors")
 
 

@@ -22,7 +22,7 @@ _OWN_FILES = 64
 
 
 @dataclass(frozen=True)
-class Bears:
+class LoadCapacity:
     """The load that a machine can make: concurrent `connections` to one address, `cores` for load, bytes/s
     each way (None: unknown)."""
 
@@ -34,7 +34,7 @@ class Bears:
 
 
 @dataclass(frozen=True)
-class MachineTold:
+class MachineReport:
     """One machine after a command. `clock` is its monotonic clock relative to ours, `wall` its time."""
 
     member: Member
@@ -47,9 +47,9 @@ class MachineTold:
     problems: tuple[Problem, ...] = ()
 
     @property
-    def bears(self) -> Bears | None:
+    def capacity(self) -> LoadCapacity | None:
         """Return the load that it can make; None if the machine was not read."""
-        return None if self.facts is None else bears(self.facts, self.link)
+        return None if self.facts is None else load_capacity(self.facts, self.link)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -61,7 +61,7 @@ class MachineTold:
 class FleetResult:
     """All machines after a command."""
 
-    machines: tuple[MachineTold, ...]
+    machines: tuple[MachineReport, ...]
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -79,10 +79,10 @@ class FleetResult:
         return ExitCode.worst([problem.kind.exit_code for problem in self.problems])
 
 
-def bears(facts: Mapping[str, Any], link: Link | None) -> Bears:
+def load_capacity(facts: Mapping[str, Any], link: Link | None) -> LoadCapacity:
     """Return the load that it can make: the smaller of descriptors and ports decides."""
     files, ports = int(facts["open_files"]) - _OWN_FILES, int(facts["local_ports"])
-    return Bears(
+    return LoadCapacity(
         connections=max(0, min(files, ports)),
         cores=len(split_cores(range(int(facts["cores"]))).load),
         to_bytes_per_s=link.to_bytes_per_s if link else None,
