@@ -123,6 +123,7 @@ def test_a_mark_that_two_people_read_differently_is_refused(text: str, meant: st
         (size_bytes, "512 bytes", ["512 B"]),
         (bytes_per_s, "20 mb/s", ["20 MB/s", "20 MiB/s"]),
         (duration_ns, "5 sec", ["5 s"]),
+        (duration_ns, "10 \u03bcs", ["10 us"]),
         (lambda text: parse_quantity(text, "rate_rps"), "5 req/s", ["5/s"]),
     ],
 )

@@ -43,7 +43,7 @@ _MEANT = {
     "GiB": "gi gib",
     "TiB": "ti tib",
     "B": "b byte bytes",
-    "us": "us usec microseconds",
+    "us": "us μs usec microseconds",
     "ms": "ms msec msecs millis milliseconds",
     "s": "s sec secs second seconds",
     "min": "m mins minute minutes",

@@ -191,8 +191,15 @@ _EXPECTED = {
     "list_type": "expected a list",
     "tuple_type": "expected a list",
     "too_short": "expected at least one entry",
+    "too_long": "expected two values",
     "float_parsing": "expected a number",
     "string_pattern_mismatch": "it does not have the expected form",
+}
+_BOUNDS = {
+    "greater_than_equal": "expected a number of at least {ge}",
+    "greater_than": "expected a number above {gt:g}",
+    "less_than": "expected a number below {lt:g}",
+    "less_than_equal": "expected a number of at most {le:g}",
 }
 
 
@@ -222,6 +229,8 @@ def _explained(
     if kind == "extra_forbidden":
         details = {"known": list(known), "reason": "", "hint": hinted(key) if len(error["loc"]) == 1 else ""}
         return PydanticCustomError(UNKNOWN_KEY, "{reason}", details)
+    if kind == "missing" and isinstance(error["loc"][-1], int):
+        return wrong(_EXPECTED["too_long"])
     if kind == "missing":
         if any(closest(stranger, known) == key or other_kind(stranger, key) for stranger in strangers):
             return None
@@ -233,8 +242,8 @@ def _explained(
         meant = closest(str(error["input"]), words)
         hint = f"Did you mean “{meant}”?" if meant else ""
         return wrong(f"expected one of {', '.join(words)}", hint, meant)
-    if kind == "greater_than_equal":
-        return wrong(f"expected a number of at least {context['ge']}")
+    if kind in _BOUNDS:
+        return wrong(_BOUNDS[kind].format_map(context))
     if kind == "value_error":
         return not_read(context.get("error", error["msg"]))
     if kind in ("int_type", "float_type") and isinstance(error["input"], str):

@@ -34,7 +34,6 @@ from svload.model.units import (
     bytes_per_s,
     duration_ns,
     parse_quantity,
-    show_duration,
     size_bytes,
     units_of,
     written_dimension,
@@ -244,7 +243,7 @@ class Formed:
 def _with_unit(value: str | float, unit: float) -> str:
     """Return a number of seconds without a unit, as in k6, in a study's notation; "" for anything else."""
     seconds = value if isinstance(value, (int, float)) else float("nan")
-    return show_duration(seconds) if unit == TIME_UNIT and 0 < seconds <= TIME_S.most else ""
+    return f"{value} s" if unit == TIME_UNIT and 0 < seconds <= TIME_S.most else ""
 
 
 def _measured(
@@ -364,7 +363,7 @@ FileName = Annotated[
     Field(description="also the name of folders"),
 ]
 When = Annotated[
-    dict[str, Annotated[list[ScalarText], OneOrMany()]],
+    dict[str, Annotated[list[ScalarText], Field(min_length=1), OneOrMany()]],
     Field(description="factor: level, or factor: [levels]; all must match"),
 ]
 Texts = Annotated[list[str], OneOrMany()]
