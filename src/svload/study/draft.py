@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path as FilePath
@@ -13,7 +13,7 @@ from typing import Any
 from svload.model import bounds
 from svload.model.errors import Problem
 from svload.model.study import Case, CaseConfig, Factor, Measure, ServiceSpec
-from svload.model.traffic import Group
+from svload.model.traffic import Request
 from svload.study.beside import file_beside, text_beside
 from svload.study.check import (
     check_case_criteria,
@@ -196,9 +196,9 @@ class Checks:
                 continue
             if not mistakes:
                 configs[case.name] = config
-            found.add(_body_mistakes(config.all_groups, self.folder))
+            found.add(_body_mistakes(config, self.folder))
             found.add(file_mistakes(_tables_of(config), self.folder))
-            found.add(_scheme_mistakes(config.services, config.all_groups))
+            found.add(_scheme_mistakes(config))
             found.add(check_case_criteria(config, data, self.monitored))
             if found.full:
                 return ()
@@ -255,42 +255,47 @@ def _tables_of(config: CaseConfig) -> dict[str, Any]:
     return {"feeders": {feeder.name: tables.get(feeder.table) for feeder in config.feeders}}
 
 
-def _scheme_mistakes(services: Sequence[ServiceSpec], groups: Sequence[Group]) -> Iterable[Mistake]:
+def _scheme_mistakes(config: CaseConfig) -> Iterable[Mistake]:
     """Report running servers that are requested with another scheme than declared, and names that several
     servers have."""
     speaks = {
         service.name: str(service.options["at"]).partition("://")[0].lower()
-        for service in services
+        for service in config.services
         if "://" in str(service.options.get("at", ""))
     }
     many = {
         service.name: count
-        for service in services
+        for service in config.services
         if isinstance(count := service.options.get("replicas"), int)
     }
-    for group in groups:
-        for target in group.endpoints:
-            scheme, _, name = target.partition("://")
-            if many.get(name, 1) > 1:
-                reason = f"{name} has {many[name]} replicas, and a connection goes to one of them"
-                hint = f"Put a server in front of them that distributes requests: {{kit: nginx, of: {name}}}."
-                yield bad_value(("traffic", group.name), reason, target, hint)
-            if speaks.get(name, scheme) != scheme:
-                protocol = shortened(speaks[name])
-                reason = f"{name} is at an address of {protocol}"
-                yield bad_value(("traffic", group.name), reason, target, f"Write {protocol}://{name}.")
+    for path, request in _asked(config):
+        if request.url is not None:
+            continue
+        scheme, name = request.scheme, request.host
+        if many.get(name, 1) > 1:
+            reason = f"{name} has {many[name]} replicas, and a connection goes to one of them"
+            hint = f"Put a server in front of them that distributes requests: {{kit: nginx, of: {name}}}."
+            yield bad_value(path, reason, request.endpoint, hint)
+        if speaks.get(name, scheme) != scheme:
+            protocol = shortened(speaks[name])
+            reason = f"{name} is at an address of {protocol}"
+            yield bad_value(path, reason, request.endpoint, f"Write {protocol}://{name}.")
 
 
-def _body_mistakes(groups: Sequence[Group], folder: FilePath) -> Iterable[Mistake]:
+def _body_mistakes(config: CaseConfig, folder: FilePath) -> Iterable[Mistake]:
     """Report bodies from files that are missing, or outside the study's folder."""
-    for group in groups:
-        for request in group.requests:
-            body = request.body
-            if body is None or body.file is None:
-                continue
-            if file_beside(folder, body.file) is None:
-                path = ("requests", request.name) if request.name != INLINE else ("traffic", group.name)
-                yield bad_value((*path, "body"), "expected a file inside the study's folder", body.file)
+    for path, request in _asked(config):
+        body = request.body
+        if body is not None and body.file is not None and file_beside(folder, body.file) is None:
+            at = ("requests", request.name) if request.name != INLINE else path
+            yield bad_value((*at, "body"), "expected a file inside the study's folder", body.file)
+
+
+def _asked(config: CaseConfig) -> Iterator[tuple[Path, Request]]:
+    """Return all requests of a case, each with the group or the entry under setup that makes it."""
+    for group in config.all_groups:
+        yield from ((("traffic", group.name), request) for request in group.requests)
+    yield from ((("setup", place), part.request) for place, part in enumerate(config.set_up))
 
 
 def cases_of(
