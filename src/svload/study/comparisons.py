@@ -8,7 +8,7 @@ from typing import Any
 
 from svload.model.metrics import Source, parse_metric
 from svload.model.study import Case, CaseConfig, Factor
-from svload.study.factors import level_name, matches
+from svload.study.factors import matches, unknown_level
 from svload.study.mistakes import Mistake, bad_criterion, bad_value, unknown_name
 from svload.study.tree import Path, mappings_of, section_of
 
@@ -28,10 +28,9 @@ def comparison_mistakes(
             if factor not in factors:
                 yield unknown_name((*path, "factor"), factor, "factor", factors)
             elif baseline is not None:
-                known = [level.name for level in factors[factor].levels]
-                if level_name(baseline) not in known:
-                    yield unknown_name((*path, "baseline"), level_name(baseline), f"level of {factor}", known)
-                elif len(known) < 2:
+                wrong = [*unknown_level((*path, "baseline"), baseline, factors[factor])]
+                yield from wrong
+                if not wrong and len(factors[factor].levels) < 2:
                     yield bad_value(
                         (*path, "factor"), f"{factor} has one level only, there is nothing to compare", factor
                     )

@@ -16,7 +16,7 @@ from svload.model.visible import marks_as_letters
 from svload.study.mistakes import BAD_VALUE, Mistake, bad_value, nearest, unknown_name
 from svload.study.references import references_in, refers, strings_in, unescaped
 from svload.study.sets import differing
-from svload.study.tree import Path, dicts_of, kit_of, section_of
+from svload.study.tree import UNQUOTED, Path, dicts_of, kit_of, section_of
 
 MOST_SIGNS = 200
 """The longest name of a level: it is used in tables and in names of files."""
@@ -130,11 +130,21 @@ def check_when(when: Any, path: Path, factors: Mapping[str, Factor], unsure: Ite
         if name not in factors:
             yield unknown_name((*path, name), name, "factor", factors)
             continue
-        known = {level.name for level in factors[name].levels}
-        for place, level in enumerate(_names(wanted)):
-            if level not in known and not refers(level):  # a reference is reported as one
-                at: Path = (*path, name, place) if isinstance(wanted, list) else (*path, name)
-                yield unknown_name(at, level, f"level of {name}", known)
+        for place, item in enumerate(wanted if isinstance(wanted, list) else [wanted]):
+            at: Path = (*path, name, place) if isinstance(wanted, list) else (*path, name)
+            if not refers(item):  # a reference is reported as one
+                yield from unknown_level(at, item, factors[name])
+
+
+def unknown_level(path: Path, written: object, factor: Factor) -> Iterator[Mistake]:
+    """Report a level that does not exist, and a number that would mean another level than its text: 1.10 is
+    1.1."""
+    known = {level.name for level in factor.levels}
+    name, text = level_name(written), getattr(written, "text", "")
+    if text in known and text != name:
+        yield bad_value(path, UNQUOTED, text, f'Write "{text}".')
+    elif name not in known:
+        yield unknown_name(path, name, f"level of {factor.name}", known)
 
 
 def make_cases(factors: Sequence[Factor], exclude: Sequence[Mapping[str, Any]], names: Mapping[tuple[str, ...], str], study: str = "") -> tuple[Case, ...]:  # fmt: skip

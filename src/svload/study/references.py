@@ -105,8 +105,11 @@ def allowed_at(path: Path) -> Allowed:
     return IN_LAB if path[:1] == ("lab",) or in_set else NOTHING_ELSE
 
 
-def _is_sent(path: Path) -> bool:
-    """Return whether the text at `path` is part of what a request sends."""
+def _is_exact(path: Path) -> bool:
+    """Return whether the text at `path` is part of what a request sends, or of a command: a number in it must
+    look as it is written."""
+    if path[:1] == ("lab",):
+        return path[2:3] in (("run",), ("environment",))
     return allowed_at(path).request_time and _NOT_SENT.isdisjoint(path[2:])
 
 
@@ -242,7 +245,7 @@ class Resolver:
                 self.mistakes.append(
                     bad_reference(path, match[0], "A list or mapping can't be part of a text.")
                 )
-            if isinstance(found, WrittenInt | WrittenFloat) and _is_sent(path):
+            if isinstance(found, WrittenInt | WrittenFloat) and _is_exact(path):
                 origin = origin_of(match[2], self.levels) or path
                 self.mistakes.append(bad_value(origin, UNQUOTED, found, f'Write "{found.text}".'))
             return _as_text(found)
@@ -298,8 +301,8 @@ class Resolver:
         for step in rest.split("."):
             if rest == "value" and "value" not in level.fields:
                 return level_value(level)
-            if not isinstance(found, Mapping) or step not in found:
-                return MISSING
+            if not isinstance(found, Mapping) or found.get(step) is None:
+                return MISSING  # a null is a field that the level lacks
             found = found[step]
         return found
 
