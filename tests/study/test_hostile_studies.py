@@ -82,6 +82,7 @@ CSV = "feeders: {f: {csv: c.csv}}\n"
 NAMES = "factors: {a: [1, 2]}\ncase_names: c.csv\n"
 BY_TWICE = "profiles: {p: {compare: [{factor: a, baseline: x, metric: g.response.p50, by: [b, b]}]}}\n"
 
+VERSIONS = "factors: {v: {1.1: {p: a}, 1.10: {p: b}}}\n"
 INTERNAL = [
     group("hexadecimal digits", f"constant-vus, vus: 0x{'1' * 5000}", "is not a usable number"),
     group("decimal digits", f"constant-vus, vus: {'1' * 5000}", "is not a usable number"),
@@ -105,6 +106,48 @@ INTERNAL = [
     ),
     asking(
         "a level in a body", "{post: http://w/, body: 'v=${v}'}", 'Write "1e3".', "factors: {v: [1e3]}\n", 5
+    ),
+    Hostile(
+        "a level in a command", AT, '{w: {run: "./s-${v}"}}', 'Write "1.10".', 5, "factors: {v: [1.10]}\n"
+    ),
+    added(
+        "a baseline as a number",
+        VERSIONS + "compare: [{factor: v, baseline: 1.10, metric: throughput}]\n",
+        'Write "1.10".',
+        6,
+    ),
+    added(
+        "a level of when as a number",
+        VERSIONS + "exclude: [{when: {v: [1.10]}, because: x}]\n",
+        'Write "1.10".',
+        6,
+    ),
+    added(
+        "no level of when",
+        VERSIONS + "exclude: [{when: {v: []}, because: x}]\n",
+        "v: expected at least one entry",
+        6,
+    ),
+    asking(
+        "a null in a text",
+        "'GET http://w/${a.n}'",
+        "no such field (a: x)",
+        "factors: {a: {x: {n: null}, y: {n: 1}}}\n",
+    ),
+    asking("no status", "{get: http://w/, expect_status: []}", "expected at least one entry"),
+    asking(
+        "endless redirects", "{get: http://w/, follow_redirects: 200}", "expected a number of at most 100"
+    ),
+    Hostile("minutes as in k6", "duration: 1s", "duration: 200", "Write 200 s.", 4),
+    added("half a range", "feeders: {f: {range: [1]}}\n", "feeders.f.range[1]: expected two values"),
+    added("a range of three", "feeders: {f: {range: [1, 2, 3]}}\n", "feeders.f.range: expected two values"),
+    added(
+        "a set-up's body elsewhere",
+        "setup: [{post: http://w/, body: {file: ../x}}]\n",
+        "setup[0].body: expected a file",
+    ),
+    added(
+        "a set-up by another protocol", "setup: [{get: https://w/}]\n", "setup[0]: w is at an address of http"
     ),
     added("a row as a number", "feeders: {f: {values: [1, 2.50]}}\n", 'Write "2.50".'),
     Hostile("until alone", "replicates: 1}", "replicates: 1, until: ± 5 %}", "the study compares nothing", 4),

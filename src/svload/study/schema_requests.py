@@ -180,7 +180,9 @@ class RequestPart(Part):
     take: Annotated[
         dict[Name, TakePart], Field(description="variables for later steps: token: {header: X-Auth-Token}")
     ] = {}
-    expect_status: Annotated[list[StatusRange], OneOrMany()] = Field(["200-399"], description="200, 200-299")
+    expect_status: Annotated[list[StatusRange], Field(min_length=1), OneOrMany()] = Field(
+        ["200-399"], description="200, 200-299"
+    )
     follow_redirects: Redirects = Field(0, description="how many redirects are followed; at most 100")
     adds: Annotated[Name | None, OrReference()] = Field(
         None, description="the feeder of written objects that gets what this uploads as a row"
