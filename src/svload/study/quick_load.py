@@ -133,8 +133,10 @@ class QuickLoad:
             raise _wrong(f"{duration} is too short to measure", f"Take {show_duration(LEAST_S)} or more.")
         if self.timeout is not None and _time_s(self.timeout, "--timeout") <= 0:
             raise _wrong(f"--timeout {self.timeout} leaves no time for an answer", "Write it like 5s.")
-        for header in self.headers:
-            name, _ = header_of(header)
+        names = [header_of(header)[0] for header in self.headers]
+        for name in names:
+            if names.count(name) > 1:
+                raise _wrong(f"the header {name} is given twice", "Write its values in one, as in “A: b, c”.")
             if self._has_body and name.lower() in FRAMING:
                 raise _wrong(f"the header {name} follows from the body", "Leave it out.")
         for threshold in self.thresholds:
@@ -188,6 +190,8 @@ class QuickLoad:
         if self.vus is not None and kinds == {True}:
             raise _wrong("--vus begins stages of users, and these are of a rate", "Use --rate.")
         targets = [_number(_stage(stage)["target"]) for stage in self._stages]
+        if kinds == {False} and any(target % 1 for target in targets):
+            raise _wrong("a stage of users takes a whole number of them", "Write it like 30s:100.")
         if not any([*targets, self.vus, self.rate_rps]):
             raise _wrong("no stage brings any load", "Give at least one a target above 0.")
         if self.generators > max([*targets, float(self.vus or 0)]) and kinds == {False}:
