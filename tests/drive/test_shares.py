@@ -84,6 +84,22 @@ def test_ramps_come_before_the_window_and_the_probe_waits_for_them():
     assert {spec.groups[0].stop_offset_ns for spec in (background, probe)} == {23_000_000_000}
 
 
+def test_ramps_one_after_another_all_come_before_the_window():
+    case = config(ConstantVus(vus=10, ramp_up_ns=3_000_000_000))
+    more = Group(
+        name="more",
+        executor=ConstantVus(vus=1, ramp_up_ns=2_000_000_000),
+        request=REQUEST,
+        start_when="background",
+    )
+    first, probe = case.groups
+    waiting = probe.model_copy(update={"start_when": "more"})
+    shares = shares_of(case_of(first, more, waiting, feeders=case.feeders))
+    groups = {group.name: group.start_offset_ns for share in shares for group in share.groups}
+    assert groups == {"background": 0, "more": 3_000_000_000, "probe": 5_000_000_000}
+    assert {share.window_ns for share in shares} == {(5_000_000_000, 25_000_000_000)}
+
+
 def test_six_hundred_intervals_of_at_most_a_second():
     assert timeline(config(ConstantVus(vus=1)), 1_200_000_000).interval_ns == 2_000_000
     assert timeline(config(ConstantVus(vus=1)), 7_200_000_000_000).interval_ns == 1_000_000_000

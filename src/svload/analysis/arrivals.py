@@ -39,15 +39,8 @@ def planned_vu_ns(config: CaseConfig, group: Group, window_ns: tuple[int, int]) 
     executor = group.executor
     assert isinstance(executor, ClosedLoop)
     low, high = window_ns
-    begin = begin_ns(config, group)
+    begin = config.begin_ns(group)
     return executor.users_ns(low - begin, high - begin)
-
-
-def begin_ns(config: CaseConfig, group: Group) -> int:
-    """Return when the group's load begins, from the trial's start: immediately, or when another group's ramp
-    has ended."""
-    ramps = {other.name: other.executor.ramp_up_ns for other in config.groups}
-    return ramps.get(group.start_when or "", 0)
 
 
 def planned(trial: TrialSummary, config: CaseConfig, view: GroupView) -> int | None:
@@ -61,7 +54,7 @@ def planned(trial: TrialSummary, config: CaseConfig, view: GroupView) -> int | N
         return None
     if any(feeder.when_exhausted == "stop" for feeder in config.feeders):
         return None
-    length_ns = trial.window_ns[1] - begin_ns(config, view.spec)
+    length_ns = trial.window_ns[1] - config.begin_ns(view.spec)
     level = executor.arrivals_until(length_ns)
     if executor.arrivals == "constant":
         return max(ceil(level - phase(trial.seed, view.spec.name)), 0)

@@ -226,10 +226,21 @@ class CaseConfig(Frozen):
         """Return whether svload starts any of its services; otherwise all of them are already running."""
         return any(service.kit != "external" for service in self.services)
 
+    def begin_ns(self, group: Group) -> int:
+        """Return when the group's load begins, in ns from the trial's start: at once, or when the ramp of the
+        group that it waits for has ended."""
+        named = {one.name: one for one in self.groups}
+        waited_ns, seen = 0, {group.name}
+        while (before := named.get(group.start_when or "")) is not None and before.name not in seen:
+            seen.add(before.name)
+            waited_ns += before.executor.ramp_up_ns
+            group = before
+        return waited_ns
+
     @property
     def ramp_ns(self) -> int:
         """Return the time until every ramp has ended: excluded from measurement by definition."""
-        return max((group.executor.ramp_up_ns for group in self.groups), default=0)
+        return max((self.begin_ns(group) + group.executor.ramp_up_ns for group in self.groups), default=0)
 
 
 ANSWERING, LONGEST_ANSWERING_S = 0.12, 15.0

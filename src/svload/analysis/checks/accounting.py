@@ -13,7 +13,7 @@ from math import floor
 import numpy as np
 
 from svload.analysis import limits
-from svload.analysis.arrivals import ROUNDING, begin_ns, planned, planned_vu_ns
+from svload.analysis.arrivals import ROUNDING, planned, planned_vu_ns
 from svload.analysis.checks.base import Check, Context, Part, below
 from svload.analysis.checks.surroundings import on_this_host
 from svload.analysis.view import GroupView
@@ -201,7 +201,7 @@ def even_arrivals(config: CaseConfig, group: Group, window_ns: tuple[int, int]) 
     executor = group.executor
     if not isinstance(executor, OpenLoop) or executor.arrivals == "poisson":
         return 0.0
-    return max(executor.arrivals_until(window_ns[1] - begin_ns(config, group)) - 1, 0.0)
+    return max(executor.arrivals_until(window_ns[1] - config.begin_ns(group)) - 1, 0.0)
 
 
 def _own_limits(summary: TrialSummary) -> Part:

@@ -9,7 +9,6 @@ from itertools import pairwise
 
 import numpy as np
 
-from svload.analysis.arrivals import begin_ns
 from svload.analysis.evidence import holder, owner
 from svload.analysis.laws.levels import Floats
 from svload.analysis.laws.ramp import What, breakpoint_of
@@ -80,7 +79,7 @@ def _planned(config: CaseConfig, group: GroupView) -> Floats:
     """Return users, or arrivals a second, as planned, in each interval of the window."""
     executor, window = group.spec.executor, group.window
     edges = (
-        np.arange(window.first, window.last + 1) * window.interval_ns - begin_ns(config, group.spec)
+        np.arange(window.first, window.last + 1) * window.interval_ns - config.begin_ns(group.spec)
     ).tolist()
     if isinstance(executor, RampingVus):
         users = [executor.users_ns(low, high) / window.interval_ns for low, high in pairwise(edges)]

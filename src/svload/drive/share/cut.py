@@ -148,8 +148,7 @@ def _cut(
 ) -> GroupSpec:
     """Return one group of a share, with its part of the group's users or arrivals."""
     group = config.groups[part.group]
-    ramp_of = {other.name: other.executor.ramp_up_ns for other in config.groups}
-    start_ns = ramp_of.get(group.start_when or "", 0)
+    start_ns = config.begin_ns(group)
     stop_ns = _stop_ns(group.executor, start_ns, times.end_ns)
     return group_spec(
         config, group, (start_ns, stop_ns), _executor(group, part.number, places), endpoints, writer
