@@ -162,6 +162,8 @@ def cases() -> Iterator[object]:
 def test_every_block_says_who_runs_it(document: str) -> None:
     faults = [(block.line, fault) for block in DOCUMENTS[document] if (fault := fault_of(block))]
     assert not faults, "\n".join(f"{document}:{line}: {fault}" for line, fault in faults)
+    files = [file for block in DOCUMENTS[document] if (file := block.tags.get("file"))]
+    assert len(set(files)) == len(files), "a later block replaces a file before any is run"
 
 
 @pytest.mark.parametrize(("document", "layer"), list(cases()))
