@@ -188,6 +188,18 @@ def test_it_refuses(where: tuple[str, ...], value: Any) -> None:
     assert list(validator.iter_errors(study)) != []
 
 
+@pytest.mark.parametrize(
+    ("section", "value"),
+    [
+        ("lab", {"api": {"kit": "${kit}"}}),
+        ("thresholds", [{"http_req_duration": "p(95)<200", "when": {"cache": "on"}}]),
+    ],
+)
+def test_it_accepts_what_a_plan_does(section: str, value: Any) -> None:
+    study = read(ROOT / "studies" / "001-svload" / "study.yaml") | {section: value}
+    assert list(Draft202012Validator(api.schema()).iter_errors(study)) == []
+
+
 def unexplained(part: Any, path: tuple[str, ...] = ()) -> list[str]:
     """Every key below `part` that has no line of its own."""
     if isinstance(part, list):

@@ -53,7 +53,10 @@ def _service(kit: str, options: Json, definitions: Json) -> Json:
     definitions[f"service.{kit}"] = {
         "type": "object",
         "title": f"{kit} service",
-        "properties": {"kit": {"const": kit, "description": "which kind of server"}, **properties},
+        "properties": {
+            "kit": {"anyOf": [{"const": kit}, _REFERENCE], "description": "which kind of server"},
+            **properties,
+        },
         "required": [*own.get("required", []), *([] if short else ["kit"])],
         "additionalProperties": False,
     }

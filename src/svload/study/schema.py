@@ -414,6 +414,7 @@ class OrByMetric:
     FORM: ClassVar[dict[str, Any]] = {
         "type": "object",
         "minProperties": 1,
+        "properties": {"when": {"type": "object", "description": "factor: level of the cases it is for"}},
         "patternProperties": {f"^({'|'.join(METRICS)})": {"type": ["string", "array"]}},
         "additionalProperties": False,
     }
