@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from svload.model.metrics import Source, canonical_limit, metric_name, parse_criterion, parse_metric
+from svload.model.metrics import (
+    Source,
+    canonical_limit,
+    canonical_metric,
+    metric_name,
+    parse_criterion,
+    parse_metric,
+)
 
 OWNERS: dict[str, Source] = {"users": "traffic", "users.fast": "traffic", "cache": "service"}
 
@@ -29,6 +36,21 @@ def test_a_limit_has_one_spelling(typed: str, spelt: str) -> None:
     assert metric_name(spelt) == "goodput"
     criterion = parse_criterion(f"{typed} >= 500/s", OWNERS)
     assert (str(criterion.ref), criterion.op, criterion.value) == (spelt, ">=", 500)
+
+
+@pytest.mark.parametrize(
+    ("typed", "spelt"),
+    [
+        ("response", "response"),
+        ("users.fast.response.p50", "users.fast.response.p50"),
+        ("users.http_req_duration.p(99.9)", "users.response.p99.9"),
+        ("errors", "error_rate"),
+        ("cache.errors.max", "cache.errors.max"),
+        ("users.goodput(0.2s)", "users.goodput(200 ms)"),
+    ],
+)
+def test_a_compared_metric_is_written_in_the_catalogues_words(typed: str, spelt: str) -> None:
+    assert canonical_metric(typed, OWNERS) == spelt
 
 
 @pytest.mark.parametrize(

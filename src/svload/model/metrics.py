@@ -249,6 +249,14 @@ def canonical_limit(text: str) -> str:
     return _WITH_LIMIT.sub(respelt, text)
 
 
+def canonical_metric(text: str, owners: dict[str, Source]) -> str:
+    """Return a metric in the catalogue's words: `users.http_req_duration.p(95)` → `users.response.p95`; a stat
+    that is left out stays so. Raises ValueError."""
+    ref = parse_metric(text, owners)
+    written = ref.stat and text.rstrip().endswith((f".{ref.stat}", f".p({ref.stat[1:]})"))
+    return ".".join(part for part in (ref.owner, ref.name, written and ref.stat) if part)
+
+
 def limit_of(name: str) -> int | None:
     """Return the limit in ns in a metric's name, as in `goodput(200 ms)`; None without one. Raises ValueError
     if it is not a time."""

@@ -10,10 +10,11 @@ from typing import Any
 from svload import __version__
 from svload.model import bounds
 from svload.model.errors import Problem, SvloadError, fail
-from svload.model.metrics import canonical_limit
+from svload.model.metrics import Source, canonical_metric
 from svload.model.study import Comparison, Factor, Lock, Measure, Threshold
 from svload.study import schema, values
 from svload.study.beside import file_beside
+from svload.study.check import owners_of
 from svload.study.draft import CheckCase, CheckLab, Checks, Draft, Measures
 from svload.study.factors import Kits, level_name
 from svload.study.mistakes import bad_value, nearest, unknown_key
@@ -195,7 +196,9 @@ def _lock(draft: Draft, file: FilePath, digest: str, profile: str | None, seed: 
         factors=draft.factors,
         cases=draft.cases,
         measure=_most(draft.measures),
-        comparisons=tuple(_comparisons(study.compare, draft.factors, study.measure.control)),
+        comparisons=tuple(
+            _comparisons(study.compare, draft.factors, owners_of(draft.data), study.measure.control)
+        ),
         thresholds=tuple(Threshold(that=part.that, when=dict(part.when)) for part in study.thresholds),
         source=draft.data,
     )
@@ -219,7 +222,10 @@ def _own_name(part: schema.ComparisonPart, factors: Sequence[Factor], control: b
 
 
 def _comparisons(
-    parts: Sequence[schema.ComparisonPart], factors: Sequence[Factor], control: bool
+    parts: Sequence[schema.ComparisonPart],
+    factors: Sequence[Factor],
+    owners: dict[str, Source],
+    control: bool,
 ) -> Iterator[Comparison]:
     """Return the comparisons, each with a name of its own: their claims, and the blocks that these need, are
     found by it. Names made here that would be alike get the metric and `when`, else a number."""
@@ -231,4 +237,6 @@ def _comparisons(
             name = ", ".join((name, part.metric, *when))
         names.append(name)
         again = f" ({names.count(name)})" if name in names[:-1] else ""
-        yield Comparison(**part.model_dump() | {"name": name + again, "metric": canonical_limit(part.metric)})
+        yield Comparison(
+            **part.model_dump() | {"name": name + again, "metric": canonical_metric(part.metric, owners)}
+        )
