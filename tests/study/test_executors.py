@@ -23,6 +23,7 @@ from svload.model.study import CaseConfig, Lock
 from svload.model.traffic import Body, FeederPart, Group, SizeLaw, TakenPart, Text, VarPart
 from svload.study import resolve
 from svload.study.feeders import read_file
+from svload.study.steps import raw_scenarios
 
 S = 1_000_000_000
 STUDY = """\
@@ -238,6 +239,11 @@ def test_steps_may_stand_in_the_group_and_metrics_name_them(scenario_case: CaseM
     config = scenario_case(group, more=more)
     assert [step.name for step in config.groups[0].steps] == ["plain", "step2"]
     assert config.groups[0].longest_timeout_ns == 45 * S
+
+
+def test_a_step_whose_request_a_level_names_has_one_name_in_all_cases() -> None:
+    (scenario,) = raw_scenarios({"scenario": ["${page.ask}", "plain"]}, ("traffic", "g"), {})
+    assert [step.name for step in scenario.steps] == ["step1", "plain"]
 
 
 def test_a_parquet_files_columns_are_known(scenario_case: CaseMade, folder: Path, mistold: Mistold) -> None:

@@ -69,7 +69,7 @@ def _named(name: str, weight: Any, data: Mapping[str, Any], names: _Names) -> Ra
 def _steps(raw: Iterable[Any], path: Path, names: _Names) -> Iterable[RawStep]:
     for index, step in enumerate(raw):
         request = step.get("request", step) if isinstance(step, Mapping) else step
-        named = isinstance(request, str) and " " not in request.strip()
+        named = isinstance(request, str) and " " not in request.strip() and "${" not in request
         yield RawStep(names.take(request if named else f"step{index + 1}"), (*path, index), step)
 
 
