@@ -134,6 +134,11 @@ INTERNAL = [
         "no such field (a: x)",
         "factors: {a: {x: {n: null}, y: {n: 1}}}\n",
     ),
+    asking(
+        "a size of too many digits",
+        f"{{get: http://w/, check: ['size_bytes == {'9' * 20}']}}",
+        "expected a number of bytes",
+    ),
     asking("no status", "{get: http://w/, expect_status: []}", "expected at least one entry"),
     asking(
         "endless redirects", "{get: http://w/, follow_redirects: 200}", "expected a number of at most 100"

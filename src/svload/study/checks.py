@@ -82,7 +82,8 @@ def _size(text: str, op: str, value: str, names: Names) -> Check | str:
             if isinstance(part, FeederPart) or (isinstance(part, TakenPart) and _is_of_a_set(part, names))
             else "expected a column"
         )
-    return SizeCheck(name=text, size_bytes=int(value)) if value.isdigit() else "expected a number of bytes"
+    known = re.fullmatch(r"[0-9]{1,18}", value)
+    return SizeCheck(name=text, size_bytes=int(value)) if known else "expected a number of bytes"
 
 
 def _digest(text: str, op: str, value: str, names: Names) -> Check | str:
