@@ -104,7 +104,8 @@ def test_live_options_change_without_a_restart_and_others_with_one(lab: Lab) -> 
     answers = sizes(lab.endpoints()["http://cache"], table["path"][0], 2)
     assert answers == [(200, 4096)] * 2, "a store that lost its objects is filled again"
 
-    assert lab.apply([cache(), backend(backlog=64)], restart=True) == ["cache", "backend"]
+    again = [cache(), backend(backlog=64, queue_limit=50)]
+    assert lab.apply(again, restart=True) == ["cache", "backend"]
     assert sizes(lab.endpoints()["https://cache"], table["path"][0]) == [(200, 4096)]
 
 

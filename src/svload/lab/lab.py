@@ -42,7 +42,6 @@ LIFE = datetime.timedelta(days=30)
 class _Up:
     """A server that is up, or coming up, and its place. `facts` are None until it answers."""
 
-    spec: ServiceSpec
     place: Place
     facts: ServiceFacts | None = None
 
@@ -185,7 +184,7 @@ class Lab:
         neighbours = {name: self._facts_of(name) for name in self._needs[service_of(spec.name)]}
         options = self._options[spec.name]
         reached_by_links = spec.name in reached_from_links(self._servers, self._order)
-        self._up[spec.name] = server = _Up(spec, self._place_of(spec))
+        self._up[spec.name] = server = _Up(self._place_of(spec))
         try:
             server.facts = server.place.start(spec, options, neighbours, reached_by_links)
         except BaseException:
@@ -242,25 +241,22 @@ class Lab:
         changed = {
             name for name, spec in self._servers.items() if name not in self._up or before[name] != spec
         }
-        standing = {name for name in changed - fallen if name in self._up}
+        sysctl = self._sysctl if sysctl is None else sysctl
+        restart = restart or self._kernel.needs_restart(sysctl)
+        standing = set() if restart else {name for name in changed - fallen if name in self._up}
         live = {name for name in standing if self._adjust(name, before[name], options[name])}
         gone = {name for name in self._up if name not in self._servers}
         outdated = set() if objects is None else self.stores.forget_but(objects)
         emptied = {name for name in self._up if service_of(name) in outdated}
         both = {name: (*order.get(name, ()), *self._order.get(name, ())) for name in {**order, **self._order}}
-        sysctl = self._sysctl if sysctl is None else sysctl
         stale = (
-            set(self._up) | changed
-            if restart or self._kernel.needs_restart(sysctl)
-            else reached((changed - live) | gone | emptied | fallen, both)
+            set(self._up) | changed if restart else reached((changed - live) | gone | emptied | fallen, both)
         )
         self._take_down(stale, order)
         self._hold_settings(sysctl)
-        for name in live:
-            self._up[name].spec = self._servers[name]
-            if name not in stale:  # its facts have changed with the option
-                self._describe(name)
-                self._report_settings(f"{name}.", self._facts_of(name).settings)
+        for name in live - stale:  # its facts have changed with the option
+            self._describe(name)
+            self._report_settings(f"{name}.", self._facts_of(name).settings)
         return self._again(stale)
 
     def restart(self, services: Iterable[str]) -> list[str]:
