@@ -14,11 +14,12 @@ from tests.servers import program, wait_until
 
 from svload.host import Agent
 from svload.host.process import cgroups
+from svload.lab import all_kits
 from svload.lab.lab import Lab
 from svload.model.errors import SvloadError
 from svload.model.study import ObjectSet
 
-from .conftest import spec
+from .conftest import settings_of, spec
 
 pytestmark = pytest.mark.truth
 SERVER = program(
@@ -142,6 +143,33 @@ def test_a_store_that_holds_its_objects_in_memory_has_them_again(make: Callable[
     lab.faults.act("kill", "store", "", {})
     lab.faults.act("start", "store", "", {})
     assert lab.stores.listed(objects, lab.facts()[objects.service]).columns() == before
+
+
+@pytest.mark.parametrize(
+    ("kit", "options", "changed", "setting"),
+    [
+        ("truth", {"role": "store"}, {"rate_limit": "1 MiB/s"}, ("rate_limit", str(1 << 20))),
+        ("redis", {}, {"connections": 50}, ("maxclients", "50")),
+        ("varnish", {"of": "site"}, {"tuning": {"send_timeout": 77}}, ("send_timeout", "77")),
+    ],
+)
+def test_what_was_set_while_it_ran_is_set_again(
+    lab_of: Callable[..., Lab],
+    needs: Callable[..., None],
+    kit: str,
+    options: dict[str, Any],
+    changed: dict[str, Any],
+    setting: tuple[str, str],
+) -> None:
+    needs(*all_kits()[kit].programs)
+    site = spec("site", "truth", role="store")
+    lab = lab_of(site, spec("web", kit, **options))
+    lab.up()
+    assert lab.apply([site, spec("web", kit, **options, **changed)]) == []
+    assert setting in settings_of(lab.facts()["web"]).items()
+    lab.faults.act("kill", "web", "", {})
+    lab.faults.act("start", "web", "", {})
+    assert setting in settings_of(lab.facts()["web"]).items()
 
 
 def test_its_tls_front_goes_with_it(make: Callable[..., Lab], needs: Callable[..., None]) -> None:

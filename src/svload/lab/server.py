@@ -72,6 +72,7 @@ class Server(Kit):
     _processes: dict[str, ProcessFact]
     _helpers: set[str]
     _orders: dict[str, Spawn]
+    _started_with: KitOptions
 
     @abstractmethod
     def start(self, neighbours: Mapping[str, ServiceFacts]) -> None:
@@ -95,6 +96,7 @@ class Server(Kit):
     def up(self, neighbours: Mapping[str, ServiceFacts]) -> None:
         """Start it afresh in an empty work folder."""
         self._processes, self._helpers, self._orders = {}, set(), {}
+        self._started_with = self.options
         private_folder(self.context.work)
         private_folder(self.context.logs)
         self.start(neighbours)
@@ -162,6 +164,13 @@ class Server(Kit):
             self._run(part)
         if parts and ready_within_s is not None:
             self.wait_for(self.condition, ready_within_s)
+            self.set_again()
+
+    def set_again(self) -> None:
+        """Set what `adjust` has changed since `up`: a process that was started again has what it began with."""
+        wanted, self.options = self.options, self._started_with
+        if wanted != self.options:
+            self.adjust(wanted)
 
     def signal(self, parts: Sequence[str], name: Literal["STOP", "CONT"]) -> None:
         """Pause or continue these processes and all that they started."""

@@ -115,6 +115,9 @@ class Varnish(Server):
         """Wait until it answers with its parameters set: its manager sets them and reports refused ones, and
         its child is then restarted."""
         super().ready(timeout_s)
+        self.set_again()
+
+    def set_again(self) -> None:
         if self.options.tuning:
             self._refused = retune(self, self.options.tuning, self._is_well)
             self._again()
