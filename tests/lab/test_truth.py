@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.lab.store import expected_table
 
+from svload.host import Agent
 from svload.lab import Lab, all_kits
 from svload.lab.objects import planned_objects
 from svload.model.errors import SvloadError
@@ -107,6 +108,15 @@ def test_live_options_change_without_a_restart_and_others_with_one(lab: Lab) -> 
     again = [cache(), backend(backlog=64, queue_limit=50)]
     assert lab.apply(again, restart=True) == ["cache", "backend"]
     assert sizes(lab.endpoints()["https://cache"], table["path"][0]) == [(200, 4096)]
+
+
+def test_a_change_that_a_dead_server_cannot_take_loses_no_other(lab: Lab, host: Agent) -> None:
+    processes = [process.pid for one in lab.up().values() for process in one.processes]
+    host.stop(["backend.truth"], now=True)
+    with pytest.raises(SvloadError, match=r"backend\.truth exited"):
+        lab.apply([backend(service_time="300 ms")])
+    assert lab.apply(lab.specs, restart=True) == ["cache", "backend"]
+    assert gone(processes)
 
 
 @pytest.mark.timing("server")

@@ -236,7 +236,7 @@ class Lab:
             self._planted.clear()
         self._unplant()
         fallen = {death.service for death in self.deaths()}
-        before, options, order = self._servers, self._options, self._order
+        earlier, before, options, order = self.specs, self._servers, self._options, self._order
         self._take(specs)
         changed = {
             name for name, spec in self._servers.items() if name not in self._up or before[name] != spec
@@ -244,7 +244,11 @@ class Lab:
         sysctl = self._sysctl if sysctl is None else sysctl
         restart = restart or self._kernel.needs_restart(sysctl)
         standing = set() if restart else {name for name in changed - fallen if name in self._up}
-        live = {name for name in standing if self._adjust(name, before[name], options[name])}
+        try:
+            live = {name for name in standing if self._adjust(name, before[name], options[name])}
+        except BaseException:
+            self._take(earlier)  # which are up
+            raise
         gone = {name for name in self._up if name not in self._servers}
         outdated = set() if objects is None else self.stores.forget_but(objects)
         emptied = {name for name in self._up if service_of(name) in outdated}
