@@ -4,8 +4,10 @@ one port; what a slip is told as."""
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -235,6 +237,17 @@ def test_a_build_that_does_not_end_is_ended(lab: Make, source: Path) -> None:
     (source / "Makefile").write_text("all:\n\tsleep 600\n")
     with pytest.raises(SvloadError, match="longer than 0"):
         lab(app=built(build_within="0.2 s")).up()
+
+
+def test_what_a_build_leaves_running_is_ended(lab: Make, source: Path) -> None:
+    daemon = f"sleep 600.{os.getpid()}"
+    (source / "Makefile").write_text(MAKEFILE.format(log="/dev/null") + f"\tsetsid {daemon} &\n")
+    lab(app=built()).up()
+    found = b""
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # it has ended meanwhile
+            found += file.read_bytes()
+    assert daemon.encode().replace(b" ", b"\0") not in found
 
 
 @pytest.mark.parametrize("where", ["nowhere", "../target", "/etc"])

@@ -219,6 +219,7 @@ class Builder:
                     raise fail("interrupted")
                 raise self._failed(recipe, f"it took longer than {self.within_s:g} s")
             time.sleep(POLL_S)
+        self.context.host.stop([child], now=True)  # what it left running, such as a compiler's daemon
         if code != 0:
             raise self._failed(recipe, _told(self.log, size) or f"{command[0]} ended with {code}")
 
