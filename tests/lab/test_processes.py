@@ -13,6 +13,7 @@ import pytest
 from tests.servers import accepts, free_port, serving
 
 from svload.host import Agent
+from svload.lab import faults, standing
 from svload.lab.ports import HIGHEST, LOWEST, Ports
 from svload.lab.server import backlog_of
 from svload.lab.web import call
@@ -91,6 +92,15 @@ def test_a_service_that_is_not_ready_is_ended(lab_of: Any, host: Agent, stops: b
         lab.up()
     assert [one.code for one in caught.value.problems] == ["interrupted" if stops else "service-not-ready"]
     assert host.exited("silent.server") is not None
+
+
+def test_a_command_may_take_as_long_as_it_says(lab_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (standing, faults):
+        monkeypatch.setattr(module, "READY_WITHIN_S", 1e-9)
+    lab = lab_of(command())
+    lab.up()
+    lab.faults.act("kill", "api", "", {})
+    lab.faults.act("start", "api", "", {})
 
 
 def test_a_service_that_dies_later_is_noticed(lab_of: Any, host: Agent) -> None:

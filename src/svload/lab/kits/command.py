@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -182,7 +182,10 @@ class Command(Server):
         return found
 
     def ready(self, timeout_s: float) -> None:
-        super().ready(min(timeout_s, self.options.start_within / 1e9))
+        super().ready(self.options.start_within / 1e9)
+
+    def start_again(self, parts: Sequence[str], ready_within_s: float | None) -> None:
+        super().start_again(parts, ready_within_s and max(ready_within_s, self.options.start_within / 1e9))
 
     def condition(self) -> bool:
         """Return whether its ready page answers or its port accepts connections."""
