@@ -106,11 +106,11 @@ def test_what_a_child_started_is_found_by_its_mark_and_no_other_childs() -> None
 
 
 @contextmanager
-def listening() -> Iterator[tuple[int, subprocess.Popen[str]]]:
+def listening(address: str = "127.0.0.1", port: int = 0) -> Iterator[tuple[int, subprocess.Popen[str]]]:
     """A process that listens, after its port."""
-    port = free_port()
-    code = "import socket, sys\nlistener = socket.create_server(('127.0.0.1', int(sys.argv[1])))\nprint('x', flush=True)\ninput()"
-    with child(code, port) as (process, _):
+    port = port or free_port()
+    code = "import socket, sys\nlistener = socket.create_server((sys.argv[2], int(sys.argv[1])))\nprint('x', flush=True)\ninput()"
+    with child(code, port, address) as (process, _):
         yield port, process
 
 
@@ -130,6 +130,11 @@ def sleeper() -> subprocess.Popen[bytes]:
 
 def test_who_was_started_is_proved_by_the_socket() -> None:
     with listening() as (port, server):
+        assert proved(facts(port), [process(server.pid)], "log") == []
+
+
+def test_who_listens_at_another_address_answers_for_nobody() -> None:
+    with listening("127.0.0.2") as (port, _), listening(port=port) as (_, server):
         assert proved(facts(port), [process(server.pid)], "log") == []
 
 

@@ -195,6 +195,14 @@ def test_ports_are_given_once_and_kept_for_their_part() -> None:
             ports.take(service, part, fixed=given[0])
 
 
+def test_a_port_is_free_at_the_address_where_its_server_listens() -> None:
+    with socket.create_server(("127.0.0.2", 0)) as listener:
+        port = listener.getsockname()[1]
+        with pytest.raises(SvloadError, match=f"[Pp]ort {port}"):
+            Ports().take("a", "http", port, "127.0.0.2")
+        assert Ports().take("a", "http", port) == port
+
+
 def test_the_accept_queue_is_read_from_the_kernel() -> None:
     with socket.create_server(("127.0.0.1", 0), backlog=77) as listener:
         port = listener.getsockname()[1]

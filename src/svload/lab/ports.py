@@ -27,16 +27,20 @@ class Ports:
         self._given: dict[tuple[str, str], int] = {}
         self._lock = threading.Lock()
 
-    def take(self, service: str, part: str, fixed: int | None = None) -> int:
-        """Return the port of `part`, checked to be free even if it was given before, since a server that did
-        not end would still answer there. Raises SvloadError port-taken if it, or `fixed`, is in use or no
-        port is free."""
+    def take(self, service: str, part: str, fixed: int | None = None, address: str = LOOPBACK) -> int:
+        """Return the port of `part`, checked to be free at the `address` even if it was given before, since a
+        server that did not end would still answer there. Raises SvloadError port-taken if it, or `fixed`, is
+        in use or no port is free."""
         with self._lock:
             before = self._given.get((service, part))
             if before is not None and fixed in (None, before):
-                self._wait_until_free(service, before)
+                self._wait_until_free(service, before, address)
                 return before
-            port = self._check(service, part, fixed) if fixed is not None else self._search(service)
+            port = (
+                self._search(service, address)
+                if fixed is None
+                else self._check(service, part, fixed, address)
+            )
             self._given[service, part] = port
             return port
 
@@ -45,28 +49,28 @@ class Ports:
         with self._lock:
             return frozenset(self._given.values())
 
-    def _check(self, service: str, part: str, port: int) -> int:
+    def _check(self, service: str, part: str, port: int, address: str) -> int:
         others = {given for key, given in self._given.items() if key != (service, part)}
-        if port in others or not is_free(LOOPBACK, port):
+        if port in others or not is_free(address, port):
             raise _taken(service, port)
         return port
 
-    def _wait_until_free(self, service: str, port: int) -> None:
+    def _wait_until_free(self, service: str, port: int, address: str) -> None:
         """Wait until nobody listens on the port, since a killed process's sockets close a moment later.
         Closed connections at rest may prevent our probe from binding, but not a server with other socket
         options: what counts is that nobody listens."""
         deadline = time.monotonic() + FREE_WITHIN_S
-        while not is_free(LOOPBACK, port) and listening([port]):
+        while not is_free(address, port) and listening([port]):
             if time.monotonic() > deadline:
                 raise _taken(service, port)
             time.sleep(_POLL_S)
 
-    def _search(self, service: str) -> int:
+    def _search(self, service: str, address: str) -> int:
         given = set(self._given.values())
         for _ in range(LOWEST, HIGHEST + 1):
             port = self._next
             self._next = LOWEST + (self._next + 1 - LOWEST) % (HIGHEST + 1 - LOWEST)
-            if port not in given and is_free(LOOPBACK, port):
+            if port not in given and is_free(address, port):
                 return port
         raise fail(
             "port-taken", port=f"{LOWEST}–{HIGHEST}", service=service, holder="other processes, all of them"

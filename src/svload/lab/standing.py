@@ -161,9 +161,11 @@ class Starter:
         certified = options.tls or all_kits()[spec.kit].certified
         linked_at = self.links.make(spec.name, options)
         group = self.groups.make(spec.name, options, (work, self.cache, self.study))
+        here = self.links.hub() if reached else self.address
+        checked = LOOPBACK if linked_at else here  # a new network's address can't be tried from outside it
         return KitContext(
             service=spec.name,
-            address=linked_at or (self.links.hub() if reached else self.address),
+            address=linked_at or here,
             link=spec.name if linked_at else None,
             work=work,
             logs=self.logs / spec.name,
@@ -177,7 +179,7 @@ class Starter:
             stopped=self.stopped,
             secrets=self.secrets,
             trusted=self.trusted,
-            take_port=lambda part, fixed: self.ports.take(spec.name, part, fixed),
+            take_port=lambda part, fixed: self.ports.take(spec.name, part, fixed, checked),
         )
 
     @cached_property

@@ -14,7 +14,7 @@ from typing import Any
 
 from svload.host.machine.linux import process_stat
 from svload.lab import Lab
-from svload.lab.kit import Host
+from svload.lab.kit import LOOPBACK, Host
 from svload.lab.ports import Ports
 from svload.model.environment import free_memory_bytes
 from svload.model.errors import fail
@@ -88,9 +88,9 @@ class SidePorts(Ports):
     def __init__(self, all_sides: Ports, side: str) -> None:
         self._all, self._side = all_sides, side
 
-    def take(self, service: str, part: str, fixed: int | None = None) -> int:
+    def take(self, service: str, part: str, fixed: int | None = None, address: str = LOOPBACK) -> int:
         """As `Ports.take`."""
-        return self._all.take(sided(service, self._side), part, fixed)
+        return self._all.take(sided(service, self._side), part, fixed, address)
 
     def given(self) -> frozenset[int]:
         """As `Ports.given`."""
