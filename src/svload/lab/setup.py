@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -111,10 +112,12 @@ def install(specs: Sequence[ServiceSpec], cache: Path, root: bool | None = None)
     options = validated(specs)
     private_folder(cache)
     done: list[str] = []
-    if packages := sorted({name for problem in check(specs, cache) for name in _packages(problem)}):
-        done += apt_install(packages, root)
-    for spec in specs:
-        done += all_kits()[spec.kit].install(options[spec.name], cache, root)
+    with (cache / ".install.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another installation would remove what this one has half done
+        if packages := sorted({name for problem in check(specs, cache) for name in _packages(problem)}):
+            done += apt_install(packages, root)
+        for spec in specs:
+            done += all_kits()[spec.kit].install(options[spec.name], cache, root)
     if left := check(specs, cache):
         raise SvloadError(*left)
     return done
