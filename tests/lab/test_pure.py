@@ -18,7 +18,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from tests.evolve import evolve
 
-from svload.lab import files, installs
+from svload.lab import files, installs, setup
 from svload.lab.authority import MARGIN, Authority
 from svload.lab.catalogue import all_kits, check_specs
 from svload.lab.elsewhere import packed_folder, unpack
@@ -26,7 +26,7 @@ from svload.lab.faults import FaultHands, LabFaults
 from svload.lab.graph import costs_of
 from svload.lab.groups import ServiceGroups
 from svload.lab.kit import KitContext
-from svload.lab.kits import varnish
+from svload.lab.kits import swift, varnish
 from svload.lab.kits.swift import Swift, SwiftOptions
 from svload.lab.kits.truth import TruthOptions, canonical, native_distribution
 from svload.lab.links import ServiceLinks
@@ -277,6 +277,25 @@ def test_files_that_two_need_at_once_are_made_once(tmp_path: Path, monkeypatch: 
     assert {path.name: path.stat().st_size for path in folder.iterdir()} == {"a": 5, "b": 6}
 
 
+def test_two_installations_at_once_install_a_kit_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both, ran = threading.Barrier(2), list[Sequence[str]]()
+
+    def slowly(argv: Sequence[str], within_s: float) -> None:
+        ran.append(argv)
+        swift.environment(tmp_path).mkdir(exist_ok=True)
+        with suppress(threading.BrokenBarrierError):
+            both.wait(0.2)
+
+    monkeypatch.setattr(swift, "run_installer", slowly)
+    monkeypatch.setattr(setup, "check", lambda specs, cache: [])
+    with ThreadPoolExecutor(2) as pool:
+        done = list(pool.map(lambda _: setup.install([spec("a", "swift")], tmp_path, False), range(2)))
+    assert sorted(map(len, done)) == [0, 1]
+    assert len(ran) == 2
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [(None, None), ("#!/bin/sh\nexit 0\n", "#!/bin/sh\nexit 0\n"), (installs._POLICY, None)],
@@ -298,9 +317,21 @@ def test_swift_runs_as_the_user_of_the_process(tmp_path: Path, monkeypatch: pyte
     for name in ("LOGNAME", "USER"):
         monkeypatch.setenv(name, "somebody-else")
     context = KitContext("a", *[tmp_path] * 4, Refusing(most=0), Limits(), None, lambda part, fixed: 1)
-    swift = Swift(SwiftOptions(), context)
-    swift._ports = {"proxy": 1, "syslog": 2}
-    assert f"\nuser = {pwd.getpwuid(os.geteuid()).pw_name}\n" in swift._common("proxy", 1, {})
+    kit = Swift(SwiftOptions(), context)
+    kit._ports = {"proxy": 1, "syslog": 2}
+    assert f"\nuser = {pwd.getpwuid(os.geteuid()).pw_name}\n" in kit._common("proxy", 1, {})
+
+
+def test_two_labs_that_are_up_store_in_separate_folders(tmp_path: Path) -> None:
+    context = KitContext("a", *[tmp_path] * 4, Refusing(most=0), Limits(), None, lambda part, fixed: 1)
+    one, other = (Swift(SwiftOptions(), context) for _ in range(2))
+    kept = tmp_path / "data" / "key"
+    one._holding = one._own_folder(kept)
+    assert (one._holding, other._own_folder(kept).name) == (kept, "key-2")
+    assert one._own_folder(kept) == kept
+    other.down()
+    one.down()
+    assert other._own_folder(kept) == kept
 
 
 def test_an_address_of_ipv6_is_in_brackets_in_a_url(tmp_path: Path) -> None:

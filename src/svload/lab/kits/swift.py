@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
@@ -10,8 +11,10 @@ import shutil
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, TextIO
 
 from pydantic import StringConstraints, model_validator
 
@@ -25,6 +28,7 @@ from svload.model.costs import Costs
 from svload.model.errors import Problem, fail
 from svload.model.facts import Counters, ServiceFacts, Setting
 from svload.model.outputs import write_output
+from svload.model.private import private_folder
 
 REQUIREMENTS = Path(__file__).with_name("swift-requirements.txt")
 """Swift and its requirements, pinned by hash (compiled by uv from one line, swift==…)."""
@@ -155,6 +159,8 @@ class Swift(Server):
     options: SwiftOptions
     _ports: dict[str, int]
     _holding: Path
+    _kept: Path
+    _lock: TextIO | None = None
 
     @classmethod
     def check(cls, options: KitOptions, cache: Path) -> list[Problem]:
@@ -347,8 +353,33 @@ class Swift(Server):
         """Keep the stored data in the cache under `key`; memcached forgets earlier accounts."""
         servers, copies = self.options.object_servers, self.options.object_replicas
         ring = "" if servers == 1 else f"-{copies}-on-{servers}"  # the ring decides where data is stored
-        self._point_at(self.context.cache / "data" / "swift" / f"{key}{ring}")
+        self._point_at(self._own_folder(self.context.cache / "data" / "swift" / f"{key}{ring}"))
         memcache.reset(self, self._ports["memcached"])
+
+    def _own_folder(self, folder: Path) -> Path:
+        """Return the folder, or one beside it while another lab stores there; no other lab gets it until `down`."""
+        if self._lock is not None and self._kept == folder:
+            return self._holding
+        self._give_up()
+        private_folder(folder.parent)
+        for number in count(1):
+            mine = folder if number == 1 else folder.with_name(f"{folder.name}-{number}")
+            self._lock = mine.with_name(f".{mine.name}.lock").open("w")
+            with suppress(BlockingIOError):
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                self._kept = folder
+                return mine
+            self._give_up()
+        raise AssertionError("unreachable")
+
+    def _give_up(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def down(self) -> None:
+        super().down()
+        self._give_up()
 
     def reset(self) -> dict[str, Any]:
         """Flush its memcached (which also invalidates every token) and keep the stored data. Proof: a key set
