@@ -28,13 +28,14 @@ from svload.lab.groups import ServiceGroups
 from svload.lab.kit import KitContext
 from svload.lab.kits import swift, varnish
 from svload.lab.kits.swift import Swift, SwiftOptions
-from svload.lab.kits.truth import TruthOptions, canonical, native_distribution
+from svload.lab.kits.truth import Truth, TruthOptions, canonical, native_distribution
 from svload.lab.links import ServiceLinks
 from svload.lab.objects import content, fill_key, planned_accounts, planned_containers, planned_objects
 from svload.lab.place import Place
 from svload.lab.standing import Starter
 from svload.model.costs import Costs
 from svload.model.errors import SvloadError, fail
+from svload.model.facts import Endpoint
 from svload.model.messages import DropGroup, DropLink, Limits, MakeGroup
 from svload.model.study import ObjectSet
 from svload.study.tree import Node
@@ -127,6 +128,26 @@ def test_the_authority_is_throw_away_and_its_keys_private(tmp_path: Path) -> Non
     assert issued.both_file.read_text() == issued.key_file.read_text() + issued.cert_file.read_text()
     assert {path.stat().st_mode & 0o777 for path in (issued.key_file, issued.both_file)} == {0o600}
     assert Authority(life).ca_pem != authority.ca_pem
+
+
+@pytest.mark.parametrize(
+    ("address", "upstream", "via", "leaves"),
+    [
+        ("127.0.0.1", "127.0.0.1", None, False),
+        ("192.0.2.1", "127.0.0.1", None, True),
+        ("::1", "2001:db8::1", None, True),
+        ("127.0.0.1", "192.0.2.2", "external", False),
+    ],
+)
+def test_a_truth_server_leaves_loopback_where_its_lab_does(
+    tmp_path: Path, address: str, upstream: str, via: str | None, leaves: bool
+) -> None:
+    own = (Refusing(most=0), Limits(), None, lambda part, fixed: 1)
+    context = KitContext("a", *[tmp_path] * 4, *own, address=address)
+    cache = Truth(TruthOptions(role="cache", of="b"), context)
+    cache._http, cache._https, cache._admin = 1, None, 2
+    behind = Endpoint(scheme="http", address=upstream, port=3, via=via)
+    assert cache._config(behind)["allow_any_address"] is leaves
 
 
 def test_the_truth_servers_counters_become_canonical() -> None:

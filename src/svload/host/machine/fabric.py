@@ -61,11 +61,6 @@ def _works(words: str) -> bool:
         return False
 
 
-def is_of_a_lab(address: str) -> bool:
-    """Return whether the address is in a lab's network with links."""
-    return address.startswith("10.203.")
-
-
 def address_of(number: int) -> str:
     """Return the address of the service with this link."""
     return f"10.203.{number}.2"

@@ -6,13 +6,13 @@ import json
 import time
 from collections.abc import Mapping
 from importlib.util import find_spec
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, WithJsonSchema, model_validator
 
 from svload import __version__
-from svload.host.machine import fabric
 from svload.host.process.interpreter import python
 from svload.lab import web
 from svload.lab.kit import DurationNs, KitOptions, Permits, SizeBytes, option
@@ -198,8 +198,9 @@ class Truth(Server):
         }
         if upstream:
             config["upstream"] = upstream.connects_to
-        asked = [self.context.address, *([upstream.address] if upstream else [])]
-        config["allow_any_address"] = any(fabric.is_of_a_lab(address) for address in asked)
+        behind = [upstream.address] if upstream and upstream.via != "external" else []
+        ours = map(ip_address, (self.context.address, *behind))
+        config["allow_any_address"] = not all(address.is_loopback for address in ours)
         if self._https is not None and credentials:
             config["tls"] = {
                 "cert_pem": credentials.cert_file.read_text(),
