@@ -145,13 +145,14 @@ def test_statsd_lines_are_summed_and_rubbish_ignored() -> None:
     assert sums.datagrams == 7
 
 
-def test_sums_of_more_than_a_datagram_are_answered() -> None:
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+def test_sums_of_more_than_a_datagram_are_answered(address: str) -> None:
     sums = Sums()
     for number in range(5_000):
         sums.add(f"proxy-server.object.GET.{number}.timing:1|ms".encode())
-    with collector._bound("127.0.0.1", 0) as statsd, ThreadPoolExecutor(1) as other:
+    with collector._bound(address, 0) as statsd, ThreadPoolExecutor(1) as other:
         port = statsd.getsockname()[1]
-        asked = other.submit(collector.ask, "127.0.0.1", port, HANG_S)
+        asked = other.submit(collector.ask, address, port, HANG_S)
         select.select([statsd], [], [], HANG_S)
         collector._drain(statsd, port, sums)
         assert asked.result()["sums"] == sums.sums

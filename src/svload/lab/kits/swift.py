@@ -275,7 +275,13 @@ class Swift(Server):
         self.write(
             "proxy-server.conf",
             self._common("proxy", self.options.proxy_workers, _PATIENCE | self.options.tuning)
-            + _proxy(self.options, self.context.address, self._ports, key),
+            + _proxy(
+                self.options,
+                self.context.address,
+                self._ports["statsd"],
+                self.endpoint(self._ports["memcached"], "tcp").connects_to,
+                key,
+            ),
         )
         for part in self.options.servers:
             workers = self.options.object_workers if part in self.options.objects else 1
@@ -460,7 +466,7 @@ def canonical(found: Mapping[str, Any], at_ns: int) -> Counters:
     return Counters(at_ns=at_ns, values=values, exact=False, raw=raw)
 
 
-def _proxy(options: SwiftOptions, address: str, ports: Mapping[str, int], key: str) -> str:
+def _proxy(options: SwiftOptions, address: str, statsd: int, memcached: str, key: str) -> str:
     users = {USER: key, **options.users}
     known = "\n".join(
         f"user_{who.replace(':', '_')} = {its} .admin .reseller_admin" for who, its in users.items()
@@ -482,12 +488,12 @@ use = egg:swift#healthcheck
 use = egg:swift#proxy_logging
 access_log_level = ERROR
 access_log_statsd_host = {address}
-access_log_statsd_port = {ports["statsd"]}
+access_log_statsd_port = {statsd}
 [filter:listing_formats]
 use = egg:swift#listing_formats
 [filter:cache]
 use = egg:swift#memcache
-memcache_servers = {address}:{ports["memcached"]}
+memcache_servers = {memcached}
 memcache_max_connections = {options.memcache_pool}
 [filter:tempauth]
 use = egg:swift#tempauth

@@ -48,7 +48,7 @@ class Sums:
 
 def ask(address: str, port: int, timeout_s: float = 2.0) -> dict[str, object]:
     """Return the sums of the collector on that port. Raises OSError."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as line:
+    with _socket(address) as line:
         line.settimeout(timeout_s)
         line.connect((address, port))
         line.send(b"?")
@@ -58,8 +58,9 @@ def ask(address: str, port: int, timeout_s: float = 2.0) -> dict[str, object]:
 
 
 def dropped(port: int) -> int:
-    """Return how many datagrams the kernel dropped for a full socket buffer (/proc/net/udp)."""
-    for line in Path("/proc/net/udp").read_text().splitlines()[1:]:
+    """Return how many datagrams the kernel dropped for a full socket buffer (/proc/net/udp, udp6)."""
+    tables = (table for name in ("udp", "udp6") if (table := Path("/proc/net", name)).exists())
+    for line in (line for table in tables for line in table.read_text().splitlines()[1:]):
         fields = line.split()
         if int(fields[1].rpartition(":")[2], 16) == port:
             return int(fields[-1])
@@ -98,8 +99,12 @@ def _drain(statsd: socket.socket, port: int, sums: Sums) -> None:
             sums.add(data)
 
 
+def _socket(address: str) -> socket.socket:
+    return socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM)
+
+
 def _bound(address: str, port: int) -> socket.socket:
-    receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    receiver = _socket(address)
     receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
     with contextlib.suppress(OSError):  # without root the buffer is limited by net.core.rmem_max
         receiver.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, RECEIVE_BUFFER_BYTES)
