@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from tests.bounds import HANG_S
 
+from svload.host.machine import fabric
 from svload.host.machine.lock import lock_path
 
 from .world import World
@@ -70,7 +71,7 @@ def test_every_url_of_every_account_is_listed_by_the_store_itself(world: World):
     assert world.left() == []
 
 
-def written(world: World, service: dict[str, Any]) -> str:
+def written(world: World, service: dict[str, Any], **more: Any) -> str:
     """A study with one service."""
     users = {"executor": "constant-vus", "vus": 1, "request": "GET http://web/"}
     study = {
@@ -78,6 +79,7 @@ def written(world: World, service: dict[str, Any]) -> str:
         "lab": {"web": service},
         "traffic": {"users": users},
         "measure": {"duration": "1s"},
+        **more,
     }
     (world.root / "study.yaml").write_text(json.dumps(study))
     return str(world.root / "study.yaml")
@@ -87,6 +89,17 @@ def test_a_study_that_fills_no_store_has_no_urls(world: World):
     ended = world.svload("lab", "urls", written(world, {"kit": "truth", "role": "store"}))
     assert ended.returncode == 2
     assert "one fills no store" in ended.stderr
+
+
+def test_a_store_behind_a_link_is_listed(world: World, needs: Any):
+    needs("root")
+    if why := fabric.lacking(latency=False):
+        pytest.skip(why)
+    store = {"kit": "truth", "role": "store", "link": {"rate": "1 GB/s"}}
+    things = {"in": "web", "containers": 1, "count": 3, "size": "100 B"}
+    to = world.root / "urls.csv"
+    world.succeed("lab", "urls", written(world, store, data={"things": things}), "--to", str(to))
+    assert len(to.read_text().splitlines()) == 1 + 3
 
 
 @pytest.mark.parametrize("victim", ["svload.run.keeper", "svload.host.agent", "svload.truth"])

@@ -9,7 +9,7 @@ from typing import Any
 
 from svload import study
 from svload.host import cache_dir, labs_dir, start_agent
-from svload.lab import Lab
+from svload.lab import Lab, is_linked
 from svload.lab.graph import needed, needs_of
 from svload.model.errors import fail
 from svload.model.events import Event
@@ -32,7 +32,8 @@ def listed_urls(lock: Lock, emit: Callable[[Event], None]) -> dict[str, list[Any
     wanted = needed({one.service for one in config.objects}, needs)
     specs = [spec for spec in config.services if spec.name in wanted]
     found: dict[str, list[Any]] = {"url": [], "path": [], "size_bytes": [], "digest": []}
-    with start_agent(labs_dir() / f"urls-{os.getpid()}", f"urls of {lock.name}") as agent:
+    place, linked = labs_dir() / f"urls-{os.getpid()}", any(map(is_linked, specs))
+    with start_agent(place, f"urls of {lock.name}", own_network=linked) as agent, agent.joined():
         lab = Lab(
             specs,
             agent,
