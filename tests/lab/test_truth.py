@@ -10,6 +10,7 @@ from tests.lab.store import expected_table
 
 from svload.host import Agent
 from svload.lab import Lab, all_kits
+from svload.lab.groups import ServiceGroups
 from svload.lab.objects import planned_objects
 from svload.model.errors import SvloadError
 from svload.model.study import ObjectSet, ServiceSpec
@@ -108,6 +109,17 @@ def test_live_options_change_without_a_restart_and_others_with_one(lab: Lab) -> 
     again = [cache(), backend(backlog=64, queue_limit=50)]
     assert lab.apply(again, restart=True) == ["cache", "backend"]
     assert sizes(lab.endpoints()["https://cache"], table["path"][0]) == [(200, 4096)]
+
+
+def test_what_happens_to_one_replica_is_reported_of_it(lab_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = {"role": "store", "replicas": 2}
+    lab = lab_of(spec("store", "truth", **store))
+    lab.up()
+    assert lab.apply([spec("store", "truth", **store, rate_limit="1 MiB/s")]) == []
+    assert settings_of(lab.facts()["store"])["rate_limit"] == str(1 << 20)
+    monkeypatch.setattr(ServiceGroups, "oom_kills", lambda self, name: int(name == "store[2]"))
+    found = [(one.code, one.details["service"]) for one in lab.alive()]
+    assert found == [("service-out-of-memory", "store[2]")]
 
 
 def test_a_change_that_a_dead_server_cannot_take_loses_no_other(lab: Lab, host: Agent) -> None:

@@ -259,8 +259,7 @@ class Lab:
         self._take_down(stale, order)
         self._hold_settings(sysctl)
         for name in live - stale:  # its facts have changed with the option
-            self._describe(name)
-            self._report_settings(f"{name}.", self._facts_of(name).settings)
+            self._report_settings(f"{name}.", self._describe(name).settings)
         return self._again(stale)
 
     def restart(self, services: Iterable[str]) -> list[str]:
@@ -328,9 +327,7 @@ class Lab:
     def _ends_of(self, name: str) -> list[Problem]:
         service = self._up[name]
         ends, kills = service.place.ends(name)
-        return ends + (
-            out_of_memory(self._facts_of(name), kills, self._logs / name) if kills and service.facts else []
-        )
+        return ends + (out_of_memory(service.facts, kills, self._logs / name) if service.facts else [])
 
     def reset(self, services: Iterable[str]) -> dict[str, dict[str, Any]]:
         """Restore these services' state before any trial, in this order; return the servers' proofs."""
