@@ -202,11 +202,23 @@ def test_mariadb_is_created_counted_and_reset(lab_of: Any, needs: Any, tmp_path:
     assert gone(pids)
 
 
-def test_an_sql_fault_is_reported_in_mariadbs_words(lab_of: Any, needs: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [
+        ("tables.sql", "You have an error in your SQL syntax"),
+        ("link.sql", "no file “link.sql” in the study's folder"),
+    ],
+)
+def test_an_sql_fault_is_reported_in_mariadbs_words(
+    lab_of: Any, needs: Any, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, name: str, fault: str
+) -> None:
     needs("mariadbd", "mariadb-install-db", "mariadb")
     (tmp_path / "tables.sql").write_text("CREATE TABEL users (name INT);")
-    lab = lab_of(spec("db", "mariadb", sql="tables.sql"))
-    with pytest.raises(SvloadError, match=r"You have an error in your SQL syntax"):
+    elsewhere = tmp_path_factory.mktemp("elsewhere") / "tables.sql"
+    elsewhere.write_text("CREATE TABLE users (name INT);")
+    (tmp_path / "link.sql").symlink_to(elsewhere)
+    lab = lab_of(spec("db", "mariadb", sql=name))
+    with pytest.raises(SvloadError, match=fault):
         lab.up()
 
 

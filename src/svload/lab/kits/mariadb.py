@@ -16,6 +16,7 @@ from svload.lab.server import Server, path_of, user_name
 from svload.model.costs import Costs
 from svload.model.errors import SvloadError, fail
 from svload.model.facts import Counters, ServiceFacts, Setting
+from svload.study.beside import file_beside
 
 SOCKET_PATH_BYTES = 107
 """unix(7)"""
@@ -172,12 +173,12 @@ class Mariadb(Server):
         )
         if options.sql is None:
             return
-        file = (self.context.study / options.sql).absolute()
-        if not file.is_file():
+        file = file_beside(self.context.study, options.sql)
+        if file is None:
             raise fail(
                 "lab-failed",
                 place=self.context.service,
-                reason=f"{file} is not there, which is to make the tables of {self.context.service}",
+                reason=f"there is no file “{options.sql}” in the study's folder, which is to make the tables of {self.context.service}",
                 hint="Name a file next to the study.",
             )
         self._opened += 1
