@@ -56,6 +56,12 @@ def test_an_option_without_effect_is_refused() -> None:
     assert all("Leave it out" in str(one.problem(Node(None, "study.yaml:1"))) for one in mistakes)
 
 
+def test_services_on_two_machines_may_have_the_same_port() -> None:
+    one, other = (spec(name, "memcached", port=11211, on=f"servers[{name}]") for name in "01")
+    assert setup.find_mistakes([one, other]) == []
+    assert setup.find_mistakes([one, evolve(other, options=one.options)]) != []
+
+
 def test_options_are_read_with_their_units() -> None:
     time, stall = {"lognormal": {"median": "2 ms", "p99": "9 ms"}}, {"every": "1 s", "for": "50 ms"}
     written = {"service_time": time, "stall": stall, "memory": "1 GiB", "rate_limit": "10 MiB/s"}

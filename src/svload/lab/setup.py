@@ -51,16 +51,17 @@ def named_of_several(specs: Sequence[ServiceSpec]) -> Iterator[Mistake]:
 
 
 def _ports_twice(specs: Sequence[ServiceSpec]) -> list[Mistake]:
-    """Return a mistake for each port that an earlier service has, since all are on one machine."""
-    found, taken = [], dict[int, str]()
+    """Return a mistake for each port that an earlier service on the same machine has."""
+    found, taken = [], dict[tuple[str, int], str]()
     for spec in specs:
         port = spec.options.get("port")
         if not isinstance(port, int) or isinstance(port, bool):
             continue
-        if port in taken:
-            reason = f"{taken[port]} has this port already"
+        place = str(spec.options.get("on")), port
+        if place in taken:
+            reason = f"{taken[place]} has this port already"
             found.append(bad_value(("lab", spec.name, "port"), reason, port, "Take another, or leave it out so that svload picks one."))  # fmt: skip
-        taken.setdefault(port, spec.name)
+        taken.setdefault(place, spec.name)
     return found
 
 
