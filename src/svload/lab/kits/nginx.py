@@ -9,7 +9,7 @@ import re
 import string
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, WithJsonSchema
@@ -119,6 +119,8 @@ def _files(written: Any) -> dict[str, int]:
     for path, size in found.items():
         if not _PATH.fullmatch(path) or ".." in path:
             raise ValueError(f"“{path}” is not a plain path such as /1k")
+        if above := found.keys() & set(map(str, PurePosixPath(path).parents)):
+            raise ValueError(f"“{above.pop()}” can't be a file and the folder of “{path}”")
         if size > MOST_FILE_BYTES:
             raise ValueError(f"“{path}” is larger than {MOST_FILE_BYTES >> 20} MiB")
     return found
