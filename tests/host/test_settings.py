@@ -65,6 +65,42 @@ def test_what_is_asked_no_more_gets_its_old_value_again(proc: Path, log: Journal
     held.release()
 
 
+def test_a_value_that_someone_else_set_meanwhile_is_theirs(proc: Path, log: Journal) -> None:
+    held = Settings(log, None)
+    ask(held, network="37", machine="2000")
+    (proc / MACHINE).write_text("3000\n")
+    held.release()
+    assert ((proc / NETWORK).read_text(), (proc / MACHINE).read_text()) == ("60", "3000\n")
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_the_ratio_that_an_amount_replaced_is_in_use_again(
+    proc: Path, log: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed: bool
+) -> None:
+    amount, ratio = proc / "vm.dirty_bytes", proc / "vm.dirty_ratio"
+    amount.write_text("0\n")
+    ratio.write_text("20\n")
+    written = Path.write_text
+
+    def write(path: Path, text: str, **more: Any) -> int:
+        if path == amount and text == "0":
+            raise OSError(22, "Invalid argument")
+        if path in (amount, ratio):
+            written(ratio if path == amount else amount, "0\n")
+        return written(path, text, **more)
+
+    monkeypatch.setattr(Path, "write_text", write)
+    held = Settings(log, None)
+    for value in ("8192", "16384"):
+        held.hold(HoldSysctls(values={"vm.dirty_bytes": value}, host=True))
+    assert (amount.read_text(), ratio.read_text()) == ("16384", "0\n")
+    if killed:
+        assert journal.undo(tmp_path / "lab").lines == ["put vm.dirty_ratio back to 20"]
+    else:
+        held.release()
+    assert (amount.read_text(), ratio.read_text()) == ("0\n", "20")
+
+
 def test_a_setting_of_the_machine_needs_the_users_word(proc: Path, log: Journal) -> None:
     found = ask(Settings(log, None), host=False, machine="2000")[MACHINE]
     assert (found["found"], found["layer"]) == ("1000", "machine")

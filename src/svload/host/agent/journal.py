@@ -248,13 +248,22 @@ def _undo_sysctl(entry: Entry) -> str | None:
         if entry.get("layer") == "machine":
             raise OSError("it was set in another network namespace")
         return None
-    path = sysctl_path(name)
-    now = normal(path.read_text(encoding="utf-8"))
+    return restore(entry)
+
+
+def restore(entry: Entry) -> str | None:
+    """Restore the old value of a system setting in this namespace, if ours is still set. Raises OSError.
+
+    `back` is the setting to write if it is another one: of a ratio and an amount that replace each other, the
+    kernel does not take the 0 of the one that was not in use.
+    """
+    now = normal(sysctl_path(entry["name"]).read_text(encoding="utf-8"))
     ours = {normal(entry["value"]), normal(entry["set_to"] if "set_to" in entry else entry["value"])}
     if now == normal(entry["old"]) or now not in ours:
         return None
-    path.write_text(entry["old"], encoding="utf-8")
-    return f"put {name} back to {normal(entry['old'])}"
+    name, old = entry.get("back") or (entry["name"], entry["old"])
+    sysctl_path(name).write_text(old, encoding="utf-8")
+    return f"put {name} back to {normal(old)}"
 
 
 def _undo_file(entry: Entry) -> str | None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from svload.host.agent.journal import Journal, normal, sysctl_path
+from svload.host.agent.journal import Entry, Journal, normal, restore, sysctl_path
 from svload.host.machine import linux
 from svload.host.process.spawn import refused
 from svload.model.messages import HoldSysctls
@@ -22,13 +22,19 @@ from svload.model.parameters import is_network, may_be_set
 KernelLayer = Literal["network", "machine"]
 _OF_THE_MACHINE = "it is a setting of the whole machine, which changes only with --host-settings"
 _UNKNOWN = "this kernel has no such setting"
+_REPLACES = {
+    "vm.dirty_bytes": "vm.dirty_ratio",
+    "vm.dirty_background_bytes": "vm.dirty_background_ratio",
+    "vm.overcommit_kbytes": "vm.overcommit_ratio",
+}
+_REPLACES |= {ratio: amount for amount, ratio in _REPLACES.items()}
+"""Setting → the one that the kernel sets to 0 when it is written."""
 
 
 @dataclass(frozen=True)
 class _Held:
     layer: KernelLayer
-    old: str
-    value: str
+    what: Entry
     entry: int
 
 
@@ -43,7 +49,7 @@ class Settings:
         """Set all of them or none. Raises SvloadError agent-refused."""
         if strange := [name for name in order.values if not may_be_set(name)]:
             raise refused(f"{strange[0]} is not a setting that a study may change")
-        before = {name: held.value for name, held in self._held.items()}
+        before = {name: held.what["value"] for name, held in self._held.items()}
         try:
             for name in [name for name in self._held if name not in order.values]:
                 self._put_back(name)
@@ -82,11 +88,12 @@ class Settings:
 
     def _write(self, name: str, layer: KernelLayer, path: Path, now: str, value: str) -> dict[str, Any]:
         held = self._held.get(name)
-        old = held.old if held else now
+        was = {"old": now, "back": self._back(name, now)}
+        if held:
+            was = {key: held.what[key] for key in was}
         network = linux.namespace("net")
-        entry = self._journal.announce(
-            "sysctl", name=name, old=old, value=value, network=network, layer=layer
-        )
+        what: Entry = {"name": name, **was, "value": value, "network": network, "layer": layer}
+        entry = self._journal.announce("sysctl", **what)
         try:
             path.write_text(value, encoding="utf-8")
         except OSError as why:
@@ -96,17 +103,25 @@ class Settings:
         self._journal.found(entry, set_to=found)
         if held:
             self._journal.done(held.entry)
-        self._held[name] = _Held(layer, old, value, entry)
+        self._held[name] = _Held(layer, {**what, "set_to": found}, entry)
         return {
-            "old": old,
+            "old": was["old"],
             "found": found,
             "why": "" if normal(found) == normal(value) else "the kernel took another value",
         }
 
+    def _back(self, name: str, now: str) -> tuple[str, str] | None:
+        """Return the setting that is in use instead of one that is 0, with its value; None if there is none."""
+        other = _REPLACES.get(name)
+        if other is None or normal(now) != "0":
+            return None
+        value = sysctl_path(other).read_text(encoding="utf-8").rstrip("\n")
+        return None if normal(value) == "0" else (other, value)
+
     def _put_back(self, name: str) -> None:
         held = self._held[name]
         with self._in(held.layer):
-            sysctl_path(name).write_text(held.old, encoding="utf-8")
+            restore(held.what)
         self._journal.done(held.entry)
         del self._held[name]
 
