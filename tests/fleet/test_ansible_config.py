@@ -45,6 +45,11 @@ def test_who_could_have_written_it(
     monkeypatch.chdir(folder)
     monkeypatch.delenv("ANSIBLE_CONFIG", raising=False)
     assert ("ANSIBLE_CONFIG" in _settings()) is counts
+    program = folder / "ansible-inventory"
+    program.write_text('#!/bin/sh\nprintf \'{"cwd": "%s"}\' "$PWD"\n')
+    program.chmod(0o755)
+    monkeypatch.setattr("svload.fleet.ansible._program", lambda name: str(program))
+    assert (list_inventory(program)["cwd"] == str(folder)) is counts, "Ansible itself reads the one beside it"
 
 
 def test_an_inventory_that_hangs_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,10 +25,13 @@ def list_inventory(path: Path) -> dict[str, Any]:
     """Return `ansible-inventory --list`. Raises SvloadError fleet-inventory, tool-missing."""
     if not path.exists():
         raise fail("fleet-inventory", str(path), reason="there is no such file")
+    variables = {**os.environ, **_settings()}
+    strange = "ANSIBLE_CONFIG" not in variables and Path("ansible.cfg").exists()
     try:
         done = subprocess.run(
             [_program("ansible-inventory"), "-i", str(path.absolute()), "--list"],
-            env={**os.environ, **_settings()},
+            env=variables,
+            cwd=PLAYS if strange else None,  # Ansible reads an ansible.cfg of the current folder
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
