@@ -6,7 +6,7 @@ import datetime
 import os
 import pwd
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +18,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from tests.evolve import evolve
 
+from svload.fleet.actions import _staged
 from svload.lab import files, installs, setup
 from svload.lab.authority import MARGIN, Authority
 from svload.lab.catalogue import all_kits, check_specs
@@ -367,13 +368,23 @@ def test_an_address_of_ipv6_is_in_brackets_in_a_url(tmp_path: Path) -> None:
     assert Swift(SwiftOptions(), context).url(80, "/a") == "http://[fd00::1]:80/a"
 
 
-def test_links_in_a_studys_folder_reach_its_machines_as_files(tmp_path: Path) -> None:
+def unpacked(study: Path, there: Path) -> None:
+    there.mkdir()
+    unpack(packed_folder(study), there)
+
+
+@pytest.mark.parametrize("copy", [unpacked, _staged], ids=["run", "install"])
+def test_links_in_a_studys_folder_reach_its_machines_as_files(
+    tmp_path: Path, copy: Callable[[Path, Path], object]
+) -> None:
     study, there = tmp_path / "study", tmp_path / "there"
-    for folder in (study, there):
-        folder.mkdir()
+    study.mkdir()
+    (study / "study.yaml").write_text("")
     (study / "data.csv").write_text("a")
     (study / "same.csv").symlink_to(study / "data.csv")
     (tmp_path / "other.csv").write_text("b")
-    (study / "other.csv").symlink_to(tmp_path / "other.csv")
-    unpack(packed_folder(study), there)
-    assert {path.name: path.read_text() for path in there.iterdir()} == {"data.csv": "a", "same.csv": "a"}
+    for name, target in {"other.csv": tmp_path / "other.csv", "gone": study / "no", "up": study}.items():
+        (study / name).symlink_to(target)
+    copy(study, there)
+    found = {path.name: path.read_text() for path in there.iterdir()}
+    assert found == {"study.yaml": "", "data.csv": "a", "same.csv": "a"}

@@ -185,12 +185,27 @@ def _plain(entry: tarfile.TarInfo) -> tarfile.TarInfo:
 
 
 def _staged(study: Path, to: Path) -> Path:
-    """Copy the study's folder to `to`, without leftovers of runs. Raises SvloadError study-not-found."""
+    """Copy the study's folder to `to`, without leftovers of runs. Raises SvloadError study-not-found.
+
+    A link to one of its files becomes a file; one that leads elsewhere is left out, as no kit opens it.
+    """
     source = study if study.is_dir() else study.parent
     if not (source / "study.yaml").is_file():
         raise fail("study-not-found", path=study)
-    shutil.copytree(source, to, ignore=shutil.ignore_patterns(*_LEFT_OUT))
+    root = source.resolve()
+
+    def left_out(folder: str, names: list[str]) -> list[str]:
+        return [name for name in names if name in _LEFT_OUT or not _is_inside(Path(folder, name), root)]
+
+    shutil.copytree(source, to, ignore=left_out)
     return to
+
+
+def _is_inside(path: Path, root: Path) -> bool:
+    """Return whether it is a folder, or a file (or a link to one) below `root`."""
+    if path.is_dir():
+        return not path.is_symlink()
+    return path.is_file() and root in path.resolve().parents
 
 
 def _age(path: Path) -> float:
