@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from svload.fleet import actions
+from svload.fleet.inventory import Fleet, Member
 from svload.fleet.played import NO_PYTHON, understand
 
 
@@ -72,3 +75,19 @@ def test_what_a_play_ignores_is_no_failure() -> None:
     ignored = event("failed", "x", msg="no")
     ignored["event_data"]["ignore_errors"] = True
     assert understand([ignored], ["h1"])["h1"].problems == []
+
+
+def test_an_interrupted_check_frees_the_ports(monkeypatch: pytest.MonkeyPatch) -> None:
+    members = tuple(Member(f"h{at}", f"192.0.2.{at}", True, False, "", 17700) for at in range(3))
+    ended: list[str] = []
+    monkeypatch.setattr(actions, "_fleet", lambda inventory: Fleet("", members))
+    monkeypatch.setattr(actions.exchange, "tell_to_end", lambda address, port, word: ended.append(address))
+
+    def interrupt(*_: Any, svload_seconds: int, **__: Any) -> None:
+        assert svload_seconds > 300, "more for each machine, since they are measured in turn"
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(actions, "_play", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        actions.check(Path("hosts.yaml"), lambda host, step: None)
+    assert sorted(ended) == [one.address for one in members]

@@ -8,6 +8,7 @@ import shutil
 import tarfile
 import tempfile
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,8 @@ from svload.model.errors import Problem, fail
 
 LIMITS: Mapping[str, str] = {"net.core.somaxconn": "65535", "net.ipv4.ip_local_port_range": "16384 60999"}
 """Settings of every machine of a fleet. Servers listen below the ports that connections use."""
-_ANSWERS_FOR_S = 300
+_ANSWERS_FOR_S, _CLOSED_PORT_S = 300, 10
+"""How long a machine answers: longer for each other whose firewall drops packets, since they are measured in turn."""
 _LEFT_OUT = ("runs", "__pycache__", ".git")
 Step = Callable[[str, str], None]
 """Called with a machine and a step when Ansible begins it."""
@@ -66,8 +68,14 @@ class Package:
 def check(inventory: Path, step: Step) -> FleetResult:
     """Read every machine, measure its clock and link, one after another; changes nothing."""
     fleet, word = _fleet(inventory), secrets.token_hex(16)
-    played = _play("check", fleet, inventory, step, svload_word=word, svload_seconds=_ANSWERS_FOR_S)
-    return FleetResult(tuple(_measured(member, played[member.name], word) for member in fleet.members))
+    seconds = _ANSWERS_FOR_S + _CLOSED_PORT_S * len(fleet.members)
+    try:
+        played = _play("check", fleet, inventory, step, svload_word=word, svload_seconds=seconds)
+        return FleetResult(tuple(_measured(member, played[member.name], word) for member in fleet.members))
+    except BaseException:  # after Ctrl-C, the next check needs the ports
+        with ThreadPoolExecutor(ansible.FORKS) as pool:
+            pool.map(lambda one: exchange.tell_to_end(one.address, one.port, word), fleet.members)
+        raise
 
 
 def install(
