@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from svload.fleet import actions
+from svload.fleet.ansible import PLAYS
 from svload.fleet.inventory import Fleet, Member
 from svload.fleet.played import NO_PYTHON, understand
 
@@ -91,3 +93,12 @@ def test_an_interrupted_check_frees_the_ports(monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(KeyboardInterrupt):
         actions.check(Path("hosts.yaml"), lambda host, step: None)
     assert sorted(ended) == [one.address for one in members]
+
+
+@pytest.mark.parametrize("file", sorted(PLAYS.rglob("*.yaml")), ids=lambda file: file.stem)
+def test_programs_on_machines_import_nothing_from_a_home_folder(file: Path) -> None:
+    for play in yaml.safe_load(file.read_text(encoding="utf-8")):
+        for task in play.get("tasks", [play]):
+            words = task.get("ansible.builtin.command", {}).get("argv", [])
+            if isinstance(words, list) and "-" in words:
+                assert words[1:3] == ["-I", "-"], task["name"]
