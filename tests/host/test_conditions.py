@@ -25,7 +25,13 @@ from svload.host.machine import conditions, preflight, sock_diag
 from svload.host.machine.awake import DEVICE, awake, can_stay_awake
 from svload.host.machine.owners import owners
 from svload.host.machine.page_cache import Resident, in_page_cache
-from svload.host.machine.ports import REUSED_AFTER_S, TIME_WAIT_S, local_ports, most_new_connections
+from svload.host.machine.ports import (
+    REUSED_AFTER_S,
+    TIME_WAIT_S,
+    free_ports,
+    local_ports,
+    most_new_connections,
+)
 from svload.host.machine.sock_diag import TCP_LISTEN, count_time_wait, end_time_wait, tcp_sockets
 
 
@@ -195,6 +201,10 @@ def test_port_rate_bound(tmp_path: Path, reuse: str, seconds: float, loopback: b
     (tmp_path / "tcp_tw_reuse").write_text(f"{reuse}\n")
     assert local_ports(tmp_path) == range(10_000, 10_600)
     assert most_new_connections(seconds, loopback, tmp_path) == pytest.approx(most_rps)
+
+
+def test_no_two_machines_get_the_same_port() -> None:
+    assert len(set(free_ports(500))) == 500
 
 
 def test_what_was_written_is_resident_and_what_was_never_touched_is_not(tmp_path: Path) -> None:

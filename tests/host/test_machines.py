@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import subprocess
 import time
+from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +16,8 @@ from svload.host import Agent, LocalMachine, Machine
 from svload.host.agent.files import PART_BYTES
 from svload.host.machine import linux
 from svload.host.machines.base import offset_by_agent
-from svload.host.machines.cluster import _first_line
+from svload.host.machines.cluster import _first_line, _machines
+from svload.host.machines.reach import Reach
 from svload.model.errors import SvloadError
 
 pytestmark = pytest.mark.truth
@@ -86,3 +89,17 @@ def test_a_workers_answer_comes_after_a_greeting_or_in_time_or_never(prints: str
             assert _first_line(process, time.monotonic() + within_s) == expected
         finally:
             process.kill()
+
+
+@pytest.mark.parametrize(
+    ("raised", "says"),
+    [(TimeoutError(), "its agent did not start within 60 s"), (OSError("no room"), "OSError: no room")],
+)
+def test_a_machine_whose_agent_does_not_start_is_named_with_the_reason(raised: Exception, says: str) -> None:
+    def result(timeout: float) -> None:
+        raise raised
+
+    client: Any = SimpleNamespace(submit=lambda *_, **__: SimpleNamespace(result=result))
+    with ExitStack() as stack, pytest.raises(SvloadError) as failed:
+        _machines(stack, client, [Reach("gen1", "192.0.2.1", "", 0, "python")], "a-test")
+    assert failed.value.problems[0].details == {"host": "gen1", "reason": says}

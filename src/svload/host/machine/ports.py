@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from contextlib import ExitStack
 from pathlib import Path
 
 _SETTINGS = Path("/proc/sys/net/ipv4")
@@ -19,11 +20,13 @@ def local_ports(settings: Path = _SETTINGS) -> range:
     return range(int(low), int(high) + 1)
 
 
-def free_port(address: str = "127.0.0.1") -> int:
-    """Return a port that nothing on this machine currently listens on."""
-    with socket.socket() as probe:
-        probe.bind((address, 0))
-        return int(probe.getsockname()[1])
+def free_ports(count: int, address: str = "127.0.0.1") -> list[int]:
+    """Return different ports that nothing on this machine currently listens on."""
+    with ExitStack() as held:
+        probes = [held.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind((address, 0))
+        return [int(probe.getsockname()[1]) for probe in probes]
 
 
 def port_reuse_s(loopback: bool, settings: Path = _SETTINGS) -> float:

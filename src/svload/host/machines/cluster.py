@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from svload.host.machine.ports import free_port
+from svload.host.machine.ports import free_ports
 from svload.host.machines.bearer import Bearer
 from svload.host.machines.cluster_security import SETTINGS, Pems, make_pems, security_of
 from svload.host.machines.dask_carrier import DaskCarrier
@@ -110,8 +110,8 @@ def _scheduler(stack: ExitStack, pems: Pems, folder: Path) -> str:
 def _workers(stack: ExitStack, reaches: Sequence[Reach], pems: Pems, scheduler: str, folder: Path) -> None:
     """Start workers in parallel. Raises SvloadError with all that did not come up."""
     started, scheduler_port = [], int(scheduler.rsplit(":", 1)[1])
-    for reach in reaches:
-        port, log = free_port(), folder / f"{reach.name}.log"
+    for reach, port in zip(reaches, free_ports(len(reaches)), strict=True):
+        log = folder / f"{reach.name}.log"
         words = reach.words("svload.host.machines.worker", {"-R": scheduler_port, "-L": port})
         process = _start(stack, words, log)
         _tell(process, {"pems": pems, "scheduler": scheduler, "name": reach.name, "port": port})
@@ -158,9 +158,10 @@ def _machines(stack: ExitStack, client: Client, reaches: Sequence[Reach], owner:
         except SvloadError as why:
             problems += why.problems
         except Exception as why:  # raised by the bearer's start there, or by Dask
-            problems.append(
-                Problem("fleet-worker", {"host": one.name, "reason": f"{type(why).__name__}: {why}"})
-            )
+            reason = f"its agent did not start within {_AGENT_WITHIN_S:.0f} s"
+            if not isinstance(why, TimeoutError):
+                reason = f"{type(why).__name__}: {why}"
+            problems.append(Problem("fleet-worker", {"host": one.name, "reason": reason}))
         else:
             stack.callback(machine.close)
             machines.append(machine)
