@@ -122,9 +122,10 @@ def test_the_same_clock_has_no_offset() -> None:
         assert found.bound_ns <= WIDEST_NS
 
 
-def test_the_link_is_measured_both_ways() -> None:
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+def test_the_link_is_measured_both_ways(address: str) -> None:
     with answering() as port:
-        link = exchange.measure_link("127.0.0.1", port, WORD, milliseconds=50)
+        link = exchange.measure_link(address, port, WORD, milliseconds=50)
     assert min(link) > 1_000_000
 
 

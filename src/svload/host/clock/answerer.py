@@ -34,6 +34,13 @@ _MOST_MS = 10_000
 _IDLE_S = 15.0
 
 
+def listen(port: int) -> socket.socket:
+    """Listen at all of this machine's addresses, IPv6 included. Raises OSError."""
+    both = socket.has_dualstack_ipv6()
+    family = socket.AF_INET6 if both else socket.AF_INET
+    return socket.create_server(("", port), family=family, backlog=64, dualstack_ipv6=both)
+
+
 def serve(listening: socket.socket, word: bytes) -> None:
     """Answer all clients that know the word, in parallel; return on request or when the socket is closed."""
     while True:
@@ -108,7 +115,7 @@ def main(words: list[str]) -> int:
     """Listen, print the port, detach from the starter, answer."""
     port, seconds, word = int(words[0]), int(words[1]), os.environ["SVLOAD_WORD"].encode()
     try:
-        listening = socket.create_server(("", port), backlog=64)
+        listening = listen(port)
     except OSError as why:
         print(json.dumps({"problem": "fleet-port-taken", "port": port, "reason": why.strerror}))
         return 1

@@ -48,10 +48,10 @@ class Bearer:
         threading.Thread(target=self._watch, daemon=True).start()
 
     def _answer_for_the_clock(self, port: int, word: str) -> None:
-        from svload.host.clock.answerer import serve
+        from svload.host.clock.answerer import listen, serve
 
         try:
-            self._listening = socket.create_server(("", port), backlog=16)
+            self._listening = listen(port)
         except OSError as why:
             self._closed = why.strerror or str(why)
             return
