@@ -12,9 +12,10 @@ from tests.run.test_gates import write_study
 from tests.support import make_run
 
 from svload import api
+from svload.drive.generator import read_inputs
 from svload.model.errors import SvloadError
 from svload.run import begin
-from svload.run.inputs import tables_of, write_table
+from svload.run.inputs import row_count, tables_of, write_table
 from svload.run.trust import Allowed, allow_file
 from svload.store import hold_run, unfinished_runs
 
@@ -36,6 +37,17 @@ def test_resume_refuses_another_lock(tmp_path: Path, monkeypatch: pytest.MonkeyP
     allow_file(run.lock_path, run.lock(), Allowed(True))
     with pytest.raises(SvloadError, match=r"it changed after TC\d\.r1 was sealed"):
         api.resume(run.name, api.Choices(out=tmp_path), lambda event: None)
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["a", "", "two\nlines", "a\rb", "\r\n", '"quoted", "twice"', '"\n', "\u2028", "x" * 200_000],
+    ids=lambda value: repr(value)[:12],
+)
+def test_generators_read_the_rows_that_were_written(tmp_path: Path, value: str):
+    path = write_table(tmp_path, "t", {"value": [value, "last"]})
+    assert read_inputs(path) == {"value": ("utf8", [value, "last"])}
+    assert row_count(path) == 2
 
 
 def test_a_table_that_was_half_written_is_made_again_unless_trials_were_measured_with_it(tmp_path: Path):

@@ -106,6 +106,7 @@ def _say(message: dict[str, Any]) -> None:
 
 def read_inputs(path: Path) -> dict[str, Any]:
     """Return a table of inputs/ (CSV) as engine columns."""
+    csv.field_size_limit(sys.maxsize)  # a value from a Parquet file may be longer than 128 KiB
     with path.open(encoding="utf-8", newline="") as file:
         rows = csv.reader(file)
         names = next(rows)
