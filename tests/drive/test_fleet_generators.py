@@ -76,8 +76,8 @@ class FakeAgent:
         return {}
 
 
-def notice(child: str, kind: Any, data: dict[str, Any]) -> Notice:
-    return Notice(number=0, child=child, kind=kind, monotonic_ns=0, data=data)
+def notice(child: str, kind: Any, data: dict[str, Any], at_ns: int = 0) -> Notice:
+    return Notice(number=0, child=child, kind=kind, monotonic_ns=at_ns, data=data)
 
 
 class FakeMachine:
@@ -204,6 +204,28 @@ def test_nothing_goes_on_after_a_load_that_failed_here(fleet: Any, tmp_path: Pat
         fleet(*machines).load([share("a"), share("b")], {}, tmp_path, meanwhile=fails)
     assert all(machine.agent.stopped or not machine.agent.started_at for machine in machines)
     assert not [one for one in threading.enumerate() if one.name.startswith("svload-load-")]
+
+
+def test_a_server_that_dies_before_the_start_died_at_0(
+    fleet: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine, asked = FakeMachine("h1"), threading.Event()
+    made, prepare, offsets = fleet(machine), machine.agent.prepare, list[int]()
+    exits = notice("web", "exit", {"role": "server", "exit": -9}, time.monotonic_ns())
+    monkeypatch.setattr(made._agent, "_notices", [exits])
+
+    def may_end(service: str, offset_ns: int) -> bool:
+        offsets.append(offset_ns)
+        asked.set()
+        return True
+
+    def slow(actions: Sequence[Any], timeout_s: float = 60.0) -> list[dict[str, Any]]:
+        assert asked.wait(HANG_S)
+        return prepare(actions)
+
+    monkeypatch.setattr(machine.agent, "prepare", slow)
+    made.load([share("a")], {}, tmp_path, may_end=may_end)
+    assert offsets == [0]
 
 
 def test_a_clock_that_is_set_during_its_measurement_fails_the_load(

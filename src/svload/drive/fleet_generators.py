@@ -204,17 +204,17 @@ class FleetGenerators(Generators):
             start_reported = on_start is None
             while any(thread.is_alive() for thread in threads):
                 since, notices = self._agent.status(since, LOOK_S if meanwhile is None else ACT_S)
-                offset_ns = time.monotonic_ns() - start.at_ns
                 if begun.is_set() and not start_reported and on_start is not None:
                     start_reported = True
                     on_start(start.at_ns)
                 for notice in notices:
-                    if (error := ended_server(notice, start.at_ns, may_end)) is not None:
+                    start_ns = start.at_ns or notice.monotonic_ns  # what ends before it ended at 0
+                    if (error := ended_server(notice, start_ns, may_end)) is not None:
                         follower.fail(error)
                 if on_progress is not None and (latest := follower.news()):
                     on_progress(latest)
                 if meanwhile is not None and begun.is_set():
-                    meanwhile(offset_ns)
+                    meanwhile(time.monotonic_ns() - start.at_ns)
                 if time.monotonic() > deadline:
                     follower.fail(fail("generator-failed", reason="the fleet did not end in time"))
                     break
