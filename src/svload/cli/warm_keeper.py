@@ -51,7 +51,8 @@ def main(until_wall: float, ready: int) -> int:
     except BlockingIOError:
         print("another warm process is kept already")
         return 1
-    (folder / SOCKET).unlink(missing_ok=True)
+    for name in (FACTS, SOCKET):  # a killed one's: its pid may be another process's by now
+        (folder / name).unlink(missing_ok=True)
     os.set_inheritable(ready, False)
     stay_single_threaded()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
