@@ -64,6 +64,11 @@ def test_groups_below_groups_count_and_sites_may_be_left_out() -> None:
             )
             for port in ("http", "²")
         ),
+        (
+            listing(generators=ALONE, hostvars={"a": {"ansible_host": "{{ ip }}"}}),
+            "fleet-inventory",
+            "ansible_host of a is a template",
+        ),
     ],
 )
 def test_what_is_wrong_is_reported(given: dict[str, Any], code: str, says: str) -> None:

@@ -94,6 +94,9 @@ def _wrong(
     port = variables.get("svload_port", DEFAULT_PORT)
     if not str(port).isdecimal() or not 0 < int(port) < 65536:
         found.append(f"svload_port of {name} is {port!r}, which is not a port")
+    for variable in ("ansible_host", "svload_address"):
+        if "{{" in str(value := variables.get(variable, "")):
+            found.append(f"{variable} of {name} is a template, which svload does not evaluate: {value}")
     return found
 
 
