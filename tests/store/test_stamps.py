@@ -75,6 +75,11 @@ def test_headless_rows_have_jmeters_columns(stamps: tuple[object, ...], sign: st
     assert (read.labels, read.groups) == (("home",), ("Users",))
 
 
+def test_a_run_past_midnight_takes_a_day_and_no_month(tmp_path: Path) -> None:
+    read = read_jtl(headless(tmp_path / "a.jtl", "03/04/2024 23:59:59.000", "04/04/2024 00:00:00.000"))
+    assert read.begun_ns.tolist() == [0, 10**9]
+
+
 def test_a_file_is_read_one_way_whatever_its_blocks_hold(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

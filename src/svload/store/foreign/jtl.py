@@ -34,7 +34,14 @@ from svload.store.foreign.requests import (
     from_first,
     mapped,
 )
-from svload.store.foreign.stamps import day_first, has_fraction, is_stamp, unix_ms
+from svload.store.foreign.stamps import (
+    closer_day_first,
+    dates_of,
+    day_first,
+    has_fraction,
+    is_stamp,
+    unix_ms,
+)
 
 MS = 1_000_000
 DELIMITERS = (",", ";", "\t", "|")
@@ -136,11 +143,17 @@ def read_jtl(path: Path) -> Requests:
 
 
 def _day_first(path: Path, form: Form, names: Sequence[str], until: int | None) -> bool | None:
-    """Return whether the day comes before the month in the whole file: its blocks are read one way."""
+    """Return whether the day comes before the month in the whole file: its blocks are read one way.
+
+    If no number shows it, a run that goes on past midnight has taken a day, not a month.
+    """
+    dates: set[str] = set()
     for batch in csv_batches(path, {"timeStamp": _TEXT}, form.delimiter, names, until):
-        if (found := day_first(coded(batch.column("timeStamp"))[1])) is not None:
+        words = coded(batch.column("timeStamp"))[1]
+        if (found := day_first(words)) is not None:
             return found
-    return None
+        dates |= dates_of(words)
+    return closer_day_first(sorted(dates))
 
 
 def wrong_sample(cells: Mapping[str, str], form: Form, called: Mapping[str, str] | None = None) -> str | None:
@@ -151,15 +164,15 @@ def wrong_sample(cells: Mapping[str, str], form: Form, called: Mapping[str, str]
         if name not in cells or (not cell and name not in NEEDED):
             continue
         if name == "timeStamp" and form.written:
-            if not is_stamp(cell):
+            if not is_stamp(cell, form.day_first):
                 return f"timeStamp is no time: “{shortened(cell, 40)}”"
         elif not re.fullmatch(r"-?\d{1,18}", cell, re.ASCII):
             return f"{shown} is not a whole number: “{shortened(cell, 40)}”"
         elif not 0 <= int(cell) <= most:
             return f"{shown} is beyond all sense: {shortened(cell, 40)}"
-    if cells["success"].strip().lower() not in ("true", "false"):
+    if cells["success"].lower() not in ("true", "false"):
         shown = (called or {}).get("success", "success")
-        return f"{shown} is neither true nor false: “{shortened(cells['success'], 40)}”"
+        return f"{shown} is neither true nor false: “{cells['success'][:40]}”"
     return None
 
 

@@ -47,6 +47,8 @@ _NEEDED = (
 )
 _SIZE = "Total Average Content Size"
 _MOST = 1e12
+_MOST_SUM = 2.0**63
+"""ns of all requests together, or bytes: the tables hold them in 64 bits."""
 _MOST_OF = {"User Count": VUS.most, "Total Average Response Time": 1000 * TIME_S.most}
 
 
@@ -87,6 +89,8 @@ def read_history(path: Path, measure_all: bool = False) -> Made:
             raise unreadable(path, line, "its moments or totals go backwards", hint)
         if row[3] > row[2]:
             raise unreadable(path, line, "more requests failed than were made", HINT)
+        if row[2] * max(row[4] * 1e6, sum(row[5:])) >= _MOST_SUM:
+            raise unreadable(path, line, "requests times their average are beyond all sense", HINT)
         of_name.append(row)
     whole = next((found.pop(key) for key in list(found) if key[0] == ALL_NAMES), [])
     if len(whole) < 2 or whole[-1][0] == whole[0][0] or whole[-1][2] == whole[0][2]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import duckdb
 import numpy as np
 
 from svload.model.certificates import Certificates
@@ -23,6 +24,7 @@ from svload.model.results import GeneratorSummary, GroupSummary, StepSummary, Tr
 from svload.model.study import Lock
 from svload.model.summaries import Imported
 from svload.store.foreign import jtl, jtl_xml, k6, locust
+from svload.store.foreign.bounds import unreadable
 from svload.store.foreign.gaps import one_run
 from svload.store.foreign.lines import lines_of
 from svload.store.foreign.tabulate import ALL, MOST_STEPS, Made, tabulate
@@ -72,7 +74,11 @@ def read_foreign(path: Path, form: str, whole: bool = False) -> Made:
     else:
         _, first = next(lines_of(path), (1, ""))
         requests = k6.read_k6_csv(path) if k6.is_k6_csv(first) else k6.read_k6_json(path)
-    return tabulate(one_run(path, requests), whole)
+    try:
+        return tabulate(one_run(path, requests), whole)
+    except duckdb.ConversionException as why:
+        hint = "See that its columns are under the right names."
+        raise unreadable(path, None, "its times are beyond all sense: their sum is too large", hint) from why
 
 
 def write_run(
@@ -217,7 +223,7 @@ def _lock(
             rows.writerow(("case", factor))
             rows.writerows((level, level) for level in levels)
         lock = load_study(file)
-    return lock.model_copy(update={"study_dir": str(trials[0].source.path.parent)})
+    return lock.model_copy(update={"study_dir": str(trials[0].source.path.parent.absolute())})
 
 
 def _case(level: str, trials: Sequence[_Trial], steps: Mapping[str, tuple[str, ...]]) -> ImportedCase:

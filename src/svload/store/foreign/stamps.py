@@ -18,9 +18,19 @@ def _parts(cell: str) -> re.Match[str] | None:
     return found if found and sorted((len(found["one"]), len(found["three"]))) in ([1, 4], [2, 4]) else None
 
 
-def is_stamp(cell: str) -> bool:
-    """Return whether it is a date and a time of day."""
-    return _parts(cell) is not None
+def is_stamp(cell: str, day_first: bool | None = None) -> bool:
+    """Return whether it is a date and a time of day; `day_first` as in `unix_ms`, None: either way."""
+    found = _parts(cell)
+    orders = (False, True) if day_first is None else (day_first,)
+    return found is not None and any(_is_moment(found, order) for order in orders)
+
+
+def _is_moment(parts: re.Match[str], day_first: bool) -> bool:
+    try:
+        _unix_ms(parts, day_first)
+    except ValueError:
+        return False
+    return True
 
 
 def has_fraction(cell: str) -> bool:
@@ -36,6 +46,20 @@ def day_first(cells: Iterable[str]) -> bool | None:
     if any(int(one["one"]) > 12 for one in found):
         return True
     return None if found and all(int(one["two"]) <= 12 for one in found) else False
+
+
+def dates_of(cells: Iterable[str]) -> set[str]:
+    """Return the different dates of these, each as its first moment, without those that begin with a year."""
+    found = [one for one in map(_parts, cells) if one and len(one["one"]) <= 2]
+    dates = {f"{one['one']}{one['sign']}{one['two']}{one['sign']}{one['three']} 00:00:00" for one in found}
+    return set(filter(is_stamp, dates))
+
+
+def closer_day_first(dates: Sequence[str]) -> bool | None:
+    """Return whether dates that may be read either way lie closer together with the day first; None: equally
+    close."""
+    apart = [max(at) - min(at) for at in (unix_ms(dates, order) for order in (False, True)) if at]
+    return apart[1] < apart[0] if len(set(apart)) == 2 else None
 
 
 def unix_ms(cells: Sequence[str], day_first: bool | None) -> list[int]:
