@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.store import foreign_files as files
 from tests.support import SyntheticRun, make_run
 
 from svload import api
@@ -16,7 +17,7 @@ from svload.model.events import Event
 from svload.report.data.digest import digest_trial
 from svload.store import open_pack, read_trial, verify_run
 from svload.store.seal import sha256_file
-from svload.store.thin import SERIES, coarsen
+from svload.store.thin import SERIES, _hide, coarsen
 from svload.tables.own import OwnTable, OwnTables
 
 
@@ -85,6 +86,28 @@ def test_no_folder_is_named(run: SyntheticRun, tmp_path: Path, monkeypatch: pyte
     text = opened.trial("TC0.r1").events.read_text()
     assert "see $SVLOAD_STATE/labs/x" in text
     assert str(tmp_path) not in text
+
+
+@pytest.mark.parametrize("home", ["/", "/data", "/srv/jo"])
+def test_only_whole_absolute_folders_are_replaced(
+    home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An imported file's folder may be called like a key of the format, and a home be the root or begin another."""
+    monkeypatch.setenv("HOME", home)
+    monkeypatch.chdir(tmp_path)
+    Path("data").mkdir()
+    load = [files.Asked(0, 100 * place, 50, "/srv/joe/x") for place in range(30)]
+    run = files.imported(tmp_path / "runs", files.write_jtl(Path("data/a.jtl"), load))
+    assert run.lock().study_dir == str(tmp_path / "data")
+    lock = run.lock().model_copy(update={"study_dir": "data"})  # as older versions wrote it
+    opened = open_pack(api.pack(str(run.path), tmp_path / "thin.zip", thin=True), tmp_path / "cache")
+    assert verify_run(opened) == []
+    imported = read_trial(opened.trial(opened.sealed_trials()[0])).summary.imported
+    assert imported is not None and set(imported.labels.values()) == {"/srv/joe/x"}
+    target = tmp_path / "lock.json"
+    target.write_text(lock.to_json())
+    _hide(target, {"data": ".", home: "~"})
+    assert type(lock).read(target) == lock
 
 
 def test_counts_stay_and_windows_do_not_mix(run: SyntheticRun) -> None:

@@ -10,6 +10,7 @@ what was sealed.
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -45,7 +46,7 @@ def thin_copy(
     """Write a thin copy of `run` below `into` and return it.
 
     windows: trial → [first, last) intervals of its kept window. folders: absolute path → its replacement; the
-    longest match wins. Raise SvloadError run-damaged, since the copy's digests would hide damage; OSError.
+    longest match wins, and paths that are relative or the root are left out. Raise SvloadError run-damaged, since the copy's digests would hide damage; OSError.
     """
     if damage := verify_run(run):
         raise SvloadError(*damage)
@@ -78,8 +79,11 @@ def thin_copy(
 
 def _hide(path: Path, folders: Mapping[str, str]) -> None:
     text = before = path.read_text(encoding="utf-8")
-    for folder in sorted(folders, key=len, reverse=True):
-        text = text.replace(folder, folders[folder])
+    # A relative path may be a word of the format, such as “data”.
+    for folder in sorted(
+        (one for one in folders if one.startswith("/") and one != "/"), key=len, reverse=True
+    ):
+        text = re.sub(rf"{re.escape(folder)}(?![\w-])", lambda _, to=folders[folder]: to, text)
     if text != before:
         write_output(path, text)
 
