@@ -6,6 +6,7 @@ import csv
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.store import foreign_files as files
 from tests.support import make_run
@@ -48,6 +49,8 @@ def test_svload_s_own_rows_are_jmeters(tmp_path: Path) -> None:
     finished = trial.samples["done_ns"] >= 0
     found = rows(exported)
     assert len(found) == int(finished.sum())
+    connected = np.maximum(trial.samples["connect_ns"], trial.samples["appconnect_ns"])[finished] // 1_000_000
+    assert sorted(int(row["Connect"]) for row in found) == sorted(connected.tolist())
     errors = [code for code in trial.samples["error"][finished].tolist() if code]
     assert sum(row["success"] == "false" for row in found) == len(errors) > 0
     begun_ms, done_ms = (trial.samples[name][finished] // 1_000_000 for name in ("begun_ns", "done_ns"))

@@ -78,6 +78,7 @@ _COLUMNS = (
     "header_bytes",
     "body_bytes",
     "connect_ns",
+    "appconnect_ns",
 )
 
 
@@ -141,7 +142,7 @@ class _Names:
         numbers = {
             "timeStamp": epoch_ms + begun, "elapsed": done - begun, "bytes": rows["header_bytes"].astype(np.int64) + rows["body_bytes"].astype(np.int64),
             "sentBytes": rows["request_bytes"], "grpThreads": of_group, "allThreads": everybody, "Latency": first_byte,
-            "IdleTime": np.zeros(len(begun), dtype=np.int64), "Connect": rows["connect_ns"] // MS,
+            "IdleTime": np.zeros(len(begun), dtype=np.int64), "Connect": np.maximum(rows["connect_ns"], rows["appconnect_ns"]) // MS,
         }  # fmt: skip
         return {
             name: pa.array(texts[name], pa.string())
