@@ -336,6 +336,7 @@ EDGES: list[tuple[str, list[Table], list[Table]]] = [
     ("effect-reverses", *([times(f"1,{after}", f"{other},1", *EACH), table(PAIRS, "pairs")] for after, other in ((2, 1.3), (2, 1.2)))),
     ("hits-unverified", *([times("2,2.6", f"2,{miss}", "2,2", "2,2", "2,2", "2,2"), table(DESIGN, "cases")] for miss in (2.0, 2.2))),
     ("unmentioned-shift", *([table(SHIFTED.format(ms), derive={"servers": "test.0"})] for ms in (23, 17))),
+    ("unmentioned-shift", *([table(SHIFTED.format(ms).replace("\n1,", "\nram,"), derive={"test": "id.0"})] for ms in (23, 17))),
     ("unit-impossible", *([table(f"users,mean\n1,{ms}", **SENT)] for ms in (0.36, 0.46))),
     ("too-few-requests", *([table(f"size,requests\n1,{count}")] for count in (90, 110))),
     ("mean-far-from-median", *([table(f"case,median_ms,mean_ms\nA,1,{mean}")] for mean in (2.3, 1.7))),
@@ -348,6 +349,22 @@ def test_it_finds_what_lies_beyond_its_limit_and_nothing_within(
 ) -> None:
     assert judged(check, *beyond).findings
     assert judged(check, *within).findings == ()
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        table("users,cpus,throughput_per_s\n1,1,1e300\n1,2,1e-300"),
+        table("users,mean_response_ms\n1,1e-320", given={"payload": "5 MB", "stated_unit": "ns"}),
+        table(
+            "users,mean_ms\n1,1e300\n2,1\n3,2",
+            models=[{"text": "x", "target": "users", "of": ["mean_ms^2"], "group": "users"}],
+        ),
+    ],
+    ids=["ratio", "unit", "square"],
+)
+def test_no_check_fails_at_an_extreme_cell(odd: Table) -> None:
+    judge_tables([odd])
 
 
 @pytest.mark.parametrize(("rate", "hinted"), [(130, True), (132.5, False)])

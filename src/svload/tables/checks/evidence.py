@@ -28,15 +28,15 @@ def unit_impossible(tables: Tables) -> Iterator[TableFinding | None]:
         rows = [
             row
             for row, mean in enumerate(means)
-            if known(mean) and payload / (mean * _SECONDS[unit]) > limits.TABLE_CARRIED_BYTES_PER_S
+            if known(mean) and payload / mean / _SECONDS[unit] > limits.TABLE_CARRIED_BYTES_PER_S
         ]
         if rows:
             row = min(rows, key=lambda one: means[one])
-            rate = payload / (means[row] * _SECONDS[unit])
+            rate = payload / means[row] / _SECONDS[unit]
             able = [
                 name
                 for name in ("us", "ms", "s")
-                if payload / (means[row] * _SECONDS[name]) <= limits.TABLE_CARRIED_BYTES_PER_S
+                if payload / means[row] / _SECONDS[name] <= limits.TABLE_CARRIED_BYTES_PER_S
             ]
             sentence = (
                 f"{table.row(row, table.factors[:1])}: {three_figures(payload / 1e6)} MB in {means[row]:g} "

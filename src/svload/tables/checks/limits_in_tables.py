@@ -51,6 +51,8 @@ def _steps(table: Table) -> Iterator[Step]:
                     continue
                 ends = (tight, loose) == (mine[0], mine[-1])
                 ratio = rates[loose] / rates[tight]
+                if not known(ratio):
+                    continue
                 yield Step(
                     column, tight, loose, log(ratio) / log(allowed[loose] / allowed[tight]), ratio, ends
                 )

@@ -11,7 +11,7 @@ from svload.analysis import limits
 from svload.model.units import show_duration, three_figures
 from svload.tables.checks.base import Tables, finding, known, listed, table_check
 from svload.tables.checks.before_after import States, key_of, times_of
-from svload.tables.table import Table, TableFinding
+from svload.tables.table import Table, TableFinding, number
 
 _COUNTER = re.compile(r"(cache_)?(hits?|misses|hit_ratio|hit_rate)(_pct|_ratio|_count)?")
 
@@ -162,7 +162,8 @@ def _shifts(table: Table) -> Iterator[tuple[float, str, str, list[int]]]:
     for one, mine in groups.items():
         for other, theirs in groups.items():
             differing = [place for place in range(len(factors)) if one[place] != other[place]]
-            if len(differing) != 1 or float(one[differing[0]]) >= float(other[differing[0]]):
+            # Levels that are words are compared both ways.
+            if len(differing) != 1 or number(one[differing[0]]) >= number(other[differing[0]]):
                 continue
             common = [value for value in mine if value in theirs]
             for column in columns:

@@ -141,4 +141,4 @@ def _column(table: Table, name: str) -> list[float] | None:
     base, _, power = name.partition("^")
     if not table.has(base) or power not in ("", "2"):
         return None
-    return [value ** int(power or 1) for value in table.numbers(base)]
+    return [value * value if power else value for value in table.numbers(base)]
