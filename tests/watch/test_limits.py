@@ -126,6 +126,31 @@ def test_switches_count_from_the_first_look(tmp_path: Path, monkeypatch: pytest.
     assert read(monitor) == {("one", "switches_total"): 10, ("one", "run_queue_seconds_total"): 3.0}
 
 
+def test_switches_of_an_older_process_count_from_when_it_belongs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it did before is no part of the load; a process that has just started began at zero."""
+    monkeypatch.setattr(SwitchesMonitor, "root", str(tmp_path))
+    monkeypatch.setattr(SwitchesMonitor, "table", proc.ProcessTable(str(tmp_path), every_s=0.0))
+    threads(tmp_path, t7="900 5000 40")
+    monitor = SwitchesMonitor("web", {"endpoints": [{"address": "127.0.0.1", "port": 1}]})
+    members = [7]
+    monkeypatch.setattr(monitor, "_members", lambda: {"web": frozenset(members)})
+    read(monitor)
+    for pid, start in ((8, 77), (9, 1 << 60)):
+        machine(tmp_path, (pid, "x", 1, 0, []))
+        stat = tmp_path / str(pid) / "stat"
+        stat.write_text(stat.read_text().replace(" 77 ", f" {start} ", 1))
+        (tmp_path / str(pid) / "task" / str(pid)).mkdir(parents=True)
+        (tmp_path / str(pid) / "task" / str(pid) / "schedstat").write_text("900 5000000000 4000\n")
+        members.append(pid)
+        count, seconds = {8: (0, 0), 9: (4000, 5.0)}[pid]
+        assert read(monitor) == {
+            ("web", "switches_total"): count,
+            ("web", "run_queue_seconds_total"): seconds,
+        }
+
+
 # control groups
 
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any, ClassVar
 
+from svload.host.machine.linux import TICKS_PER_S
 from svload.watch import proc
 from svload.watch.belonging import Belonging
 from svload.watch.monitor import Monitor, Reading
 from svload.watch.monitors.listeners import ports_of
 from svload.watch.monitors.process import ProcessMonitor, members_of
+
+LIST_AGE_S = 1.0
+"""How old the table's list of processes may be: younger ones may have been missed by the last look."""
 
 
 class SwitchesMonitor(Monitor):
@@ -34,6 +39,7 @@ class SwitchesMonitor(Monitor):
         super().__init__(service, facts)
         self._seen: dict[tuple[int, str], tuple[int, int]] = {}
         self._sums: dict[str, tuple[int, int]] = {}
+        self._looked_s = float("inf")
         self._belonging = None if facts.get("processes") else Belonging([facts], self.table)
 
     @classmethod
@@ -45,14 +51,18 @@ class SwitchesMonitor(Monitor):
         members = self._members()
         if not members:
             raise ProcessLookupError(f"no process of {self.service} is there")
+        since_s, self._looked_s = self._looked_s, time.clock_gettime(time.CLOCK_BOOTTIME)
+        known = {pid for pid, _ in self._seen}
         seen: dict[tuple[int, str], tuple[int, int]] = {}
         readings: list[Reading] = []
         for name, pids in members.items():
             waited, given = self._sums.get(name, (0, 0))
             for pid in pids:
+                # Threads that are new since the last look started at zero; those of an older process that belongs
+                # from now on count from now on.
+                from_zero = pid in known or self._started_since(pid, since_s)
                 for thread, now in threads_of(pid, self.root):
-                    # A thread that is new since then started at zero; those of the first look count from then on.
-                    before = self._seen.get((pid, thread), (0, 0) if self._sums else now)
+                    before = self._seen.get((pid, thread), (0, 0) if from_zero else now)
                     waited += max(now[0] - before[0], 0)
                     given += max(now[1] - before[1], 0)
                     seen[pid, thread] = now
@@ -66,6 +76,10 @@ class SwitchesMonitor(Monitor):
         """Look more often, after a load's start, for processes that belong to a server that already ran."""
         if under_way and self._belonging is not None:
             self._belonging.load()
+
+    def _started_since(self, pid: int, since_s: float) -> bool:
+        stat = self.table.now(pid)
+        return stat is not None and stat.start_ticks / TICKS_PER_S >= since_s - LIST_AGE_S
 
     def _members(self) -> Mapping[str, AbstractSet[int]]:
         if self._belonging is None:
