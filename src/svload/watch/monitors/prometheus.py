@@ -69,7 +69,7 @@ def parse_page(text: str) -> list[Reading]:
     kinds: dict[str, str] = {}
     readings: list[Reading] = []
     left_out = 0
-    for line in text.splitlines():
+    for line in text.split("\n"):  # a label may hold other line separators
         if line.startswith("# TYPE "):
             _, _, name, kind = [*line.split(None, 3), "", ""][:4]
             kinds[name] = kind.strip()
