@@ -83,6 +83,17 @@ def test_only_a_pinned_service_has_its_busiest_core(
     assert (("", "hot_core_ratio") in read(monitor)) is pinned
 
 
+def test_a_core_that_was_read_once_for_two_readings_is_not_busier(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second one, 40 ms later, gets what the first one read."""
+    calm = {0: 5.0, 1: 5.0}
+    monitor = ProcessMonitor("web", {"processes": []})
+    times, clock = iter([calm, calm, {0: 5.2, 1: 5.0}]), iter([1.0, 1.04, 1.2])
+    monkeypatch.setattr(CoreTable, "busy", lambda self: next(times))
+    monkeypatch.setattr("svload.watch.monitors.process.time.monotonic", lambda: next(clock))
+    (found,) = [one for _ in range(3) for one in monitor._hot_core(frozenset({0}))]
+    assert found.value == pytest.approx(1.0)
+
+
 def test_bounds_of_texts(tmp_path: Path) -> None:
     (tmp_path / "7").mkdir()
     (tmp_path / "7" / "limits").write_text(

@@ -245,6 +245,9 @@ def test_it_is_found_by_its_own_pid_and_its_log_is_read_once(machine: JvmMonitor
     data.write_bytes(later)
     assert values()["gc_pause_seconds"] == pytest.approx(0.3)
     data.unlink()
+    with open(tmp_path / "log", "a") as log:
+        log.write("Terminating due to java.lang.OutOfMemoryError: Java heap space\n")
+    assert values() == {"out_of_memory_total": 3}, "the end that it caused hides nothing"
     with pytest.raises(ProcessLookupError, match="no Java virtual machine of app"):
         values()
 

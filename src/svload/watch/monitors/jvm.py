@@ -64,15 +64,24 @@ class JvmMonitor(Monitor):
 
     def sample(self) -> Iterable[Reading]:
         """Raises OSError if there is no such process, or it keeps no page (-XX:-UsePerfData)."""
+        before = self._out_of_memory
+        told = Reading("", "out_of_memory_total", self._told())
+        try:
+            return [*self._readings(parse_page(self._page())), told]
+        except OSError:
+            if self._out_of_memory > before:  # it may have ended by that
+                return [told]
+            raise
+
+    def _page(self) -> bytes:
         if not self._path or not os.path.exists(self._path):
             self._path = self._find()
         try:
             with open(self._path, "rb") as file:
-                page = file.read(_MOST_BYTES)
+                return file.read(_MOST_BYTES)
         except OSError:
             self._path = ""
             raise
-        return [*self._readings(parse_page(page)), Reading("", "out_of_memory_total", self._told())]
 
     def _find(self) -> str:
         members = members_of(self.facts, self.table)

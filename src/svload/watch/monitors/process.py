@@ -156,8 +156,10 @@ class ProcessMonitor(Monitor):
         if before is not None and now - before[0] < BOUNDS_EVERY_S and not allowed < before[1].keys():
             return  # it may run on all of them
         busy = self.cores.busy()
+        if before is not None and busy is before[1]:
+            return  # counted at that time, not now
         self._before = (now, busy)
-        if before is None or busy is before[1] or not allowed < busy.keys():
+        if before is None or not allowed < busy.keys():
             return
         yield Reading(
             "",
