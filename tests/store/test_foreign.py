@@ -326,6 +326,13 @@ def test_a_pause_of_all_users_is_no_second_run(tmp_path: Path) -> None:
     assert read.requests == 2 * len(steady)
 
 
+def test_k6_requests_without_an_outcome_are_said_to_count_as_failed(tmp_path: Path) -> None:
+    path = files.write_k6_csv(tmp_path / "a.csv", LOAD)
+    assert "No request says" not in " ".join(made(path).notes)
+    (tmp_path / "b.csv").write_text(K6 + "http_req_duration,0,5\nhttp_req_duration,3,5\n")
+    assert "No request says whether it succeeded" in " ".join(made(tmp_path / "b.csv").notes)
+
+
 DAY_MS = 86_400_000
 FAR = {
     "JTL, a month between requests": JTL

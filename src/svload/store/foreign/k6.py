@@ -189,6 +189,8 @@ class _Points:
         self._counts = dict.fromkeys(_READ, 0)
         self._last: list[str] = []
         """metrics of the last points, at least those of one request"""
+        self._judged = False
+        """whether any request says that it succeeded or failed"""
         self.notes: list[str] = []
 
     def add(self, table: pa.Table) -> None:
@@ -224,6 +226,7 @@ class _Points:
             *tags["expected_response"], lambda text: {"true": 1, "false": 0}.get(text, 2), np.uint8
         )
         error = mapped(*tags["error_code"], _error, np.uint16)
+        self._judged |= any(tags["status"][1]) or bool((expected < 2).any())
         ok = np.where(expected == 2, (status >= 200) & (status < 400), expected == 1)
         return {
             "label": label,
@@ -250,6 +253,10 @@ class _Points:
                 "since no file says when a request was due."
             )
         rows = all_rows = self._counts[DURATION]
+        if rows and not self._judged:
+            notes.append(
+                "No request says whether it succeeded (tags status, expected_response): all count as failed."
+            )
         if self._is_cut():
             rows -= 1
             notes += [] if CUT in notes else [CUT]
