@@ -86,7 +86,17 @@ def test_a_private_key_is_never_packed(run: SyntheticRun, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    "name", ["../evil", "/evil", "trials/../../evil", "plan/..\\evil", "other/evil", "C:/evil", "evil"]
+    "name",
+    [
+        "../evil",
+        "/evil",
+        "trials/../../evil",
+        "plan/..\\evil",
+        "other/evil",
+        "C:/evil",
+        "evil",
+        "trials/" + 64 * "evil",
+    ],
 )
 def test_no_path_leaves_its_folder(tmp_path: Path, name: str) -> None:
     path = tmp_path / "bad.svload.zip"

@@ -30,6 +30,7 @@ from svload.store.seal import sha256_file
 MOST_FILES = 200_000
 MOST_BYTES = 16 << 30
 MOST_BYTES_PER_PACKED_BYTE = 200
+_LONGEST_NAME_BYTES = 255
 _TOP = {
     "study.lock.json",
     "placement.json",
@@ -186,6 +187,7 @@ def _safe(entry: zipfile.ZipInfo) -> PurePosixPath:
         or "\\" in entry.filename
         or ":" in name.parts[0]
         or name.parts[0] not in _TOP
+        or any(len(part.encode()) > _LONGEST_NAME_BYTES for part in name.parts)
         or kind not in (0, stat.S_IFREG)
         or entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
     ):
