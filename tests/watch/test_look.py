@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.bounds import HANG_S
 from tests.servers import child
+from tests.watch.test_others import machine
 
 from svload.watch.look import look_round
 
@@ -50,6 +51,18 @@ def test_time_passes_as_specified() -> None:
     asked: list[float] = []
     look_round(30.0, asked.append)
     assert asked == [30.0]
+
+
+@pytest.mark.parametrize(("name", "strangers"), [("kthreadd", []), ("app", [2, 3])])
+def test_the_second_process_of_a_container_is_a_stranger(
+    name: str, strangers: list[int], tmp_path: Path
+) -> None:
+    def use(ticks: int) -> None:
+        machine(tmp_path, (2, name, 0, ticks, []), (3, "child", 2, ticks, []))
+
+    use(0)
+    seen = look_round(0.0, lambda _: use(500), str(tmp_path))
+    assert sorted(who.pid for who, _ in seen.others) == strangers
 
 
 def test_what_the_kernel_does_not_tell_is_null(tmp_path: Path) -> None:

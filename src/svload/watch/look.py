@@ -30,7 +30,9 @@ def look_round(seconds: float, pause: Callable[[float], object] = time.sleep, ro
     after = _read(table, root)
     table.close()
     took = max(after.at - before.at, 1e-3)
-    own = proc.families({os.getpid(), KERNEL}, after.processes.values())
+    # In a container, process 2 may be any program.
+    kernel = {pid for pid, one in after.processes.items() if pid == KERNEL and one.name == "kthreadd"}
+    own = proc.families({os.getpid()} | kernel, after.processes.values())
     used = sorted(proc.used_between(before.processes, after.processes), key=lambda one: -one.seconds)
     others = [one for one in used if one.pid not in own and one.seconds >= LEAST_S]
     waited = None if before.waited_s is None or after.waited_s is None else after.waited_s - before.waited_s
