@@ -79,6 +79,7 @@ XML = '<testResults>\n<httpSample ts="1700000000000" t="10" s="true"/>\n'
         ("locust", HISTORY.replace("d,0", "d,9") + "1700000001,1,Aggregated,9,0,5\n", 3, "no request ended between two rows"),
         ("locust", HISTORY + "1700000001,1,Aggregated,x,0,5\n", 3, "Total Request Count is not a valid number: “x”"),
         ("locust", HISTORY + "1700000001,1,Aggregated,9,0,5\n1700000002,1,Aggregated,8,0,5\n", 4, "go backwards"),
+        ("locust", HISTORY + "".join(f"{1700000000 + 600 * n},1,Aggregated,{n},0,5\n" for n in range(1, 13_000)), None, "more than 90 days apart"),
         ("locust", HISTORY + "1700000001,1,Aggregated,1000000000000,0,1000\n", 3, "requests times their average are beyond all sense"),
         ("locust", HISTORY + "1700000001,1,Aggregated,9,10,5\n", 3, "more requests failed than were made"),
     ],

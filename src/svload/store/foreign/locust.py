@@ -15,7 +15,7 @@ import numpy as np
 from svload.model.bounds import TIME_S, VUS
 from svload.model.request_errors import ERRORS
 from svload.model.results import GroupSummary, StepSummary
-from svload.store.foreign.bounds import TABLE_ROWS, shortened, unreadable
+from svload.store.foreign.bounds import SPAN_NS, TABLE_ROWS, shortened, unreadable
 from svload.store.foreign.lines import csv_rows, header_of, lines_of
 from svload.store.foreign.requests import Ints, changes
 from svload.store.foreign.tabulate import (
@@ -95,6 +95,9 @@ def read_history(path: Path, measure_all: bool = False) -> Made:
     whole = next((found.pop(key) for key in list(found) if key[0] == ALL_NAMES), [])
     if len(whole) < 2 or whole[-1][0] == whole[0][0] or whole[-1][2] == whole[0][2]:
         raise unreadable(path, line, f"no request ended between two rows called {ALL_NAMES}", HINT)
+    if (whole[-1][0] - whole[0][0]) * SECOND_NS > SPAN_NS:
+        hint = "See that one run wrote it: a file that is appended to holds several."
+        raise unreadable(path, None, "its first and last rows are more than 90 days apart", hint)
     if whole[-1][0] - whole[0][0] > MOST_SECONDS_A_ROW * len(whole):
         hint = "Cut it into a file for each run."
         raise unreadable(
