@@ -77,9 +77,10 @@ def test_packs_are_found(run: SyntheticRun, tmp_path: Path, monkeypatch: pytest.
     assert find_run(pack.name, pack.parent).path.is_relative_to(tmp_path / "cache")
 
 
-def test_a_private_key_is_never_packed(run: SyntheticRun, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["EC PRIVATE KEY", "PGP PRIVATE KEY BLOCK"])
+def test_a_private_key_is_never_packed(kind: str, run: SyntheticRun, tmp_path: Path) -> None:
     padding = "x" * ((1 << 20) - 15)
-    (run.inputs / "oops.pem").write_text(f"{padding}-----BEGIN EC PRIVATE KEY-----\n")
+    (run.inputs / "oops.pem").write_text(f"{padding}-----BEGIN {kind}-----\n")
     with pytest.raises(SvloadError, match="private key"):
         pack_run(run, tmp_path / "p.zip")
     assert list(tmp_path.glob("*p.zip*")) == []

@@ -43,7 +43,7 @@ _TOP = {
     "attempts",
     "derived",
 }
-_SECRET = re.compile(rb"-----BEGIN [A-Z ]*PRIVATE KEY-----")
+_SECRET = re.compile(rb"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----")
 _TELLING = re.compile(r"(?i)passw|passphrase|pwd|secret|token|api.?key|credential|cookie|authorization")
 _UNREADABLE = (
     zipfile.BadZipFile,
