@@ -360,8 +360,13 @@ def test_it_finds_what_lies_beyond_its_limit_and_nothing_within(
             "users,mean_ms\n1,1e300\n2,1\n3,2",
             models=[{"text": "x", "target": "users", "of": ["mean_ms^2"], "group": "users"}],
         ),
+        table("users,delay_ms,mean_response_ms\n1,-5,5"),
+        table("users,run_time_s,delay_ms,mean_response_ms\n0,0,5,5", given={"spawn_rate": "1/s"}),
+        table(
+            "case,mean_before_s,mean_after_s,first_case,second_case\nA,1e300,1,A,B\nB,1e-300,2,A,B",
+        ),
     ],
-    ids=["ratio", "unit", "square"],
+    ids=["ratio", "unit", "square", "negative delay", "nobody for no time", "ratio of times"],
 )
 def test_no_check_fails_at_an_extreme_cell(odd: Table) -> None:
     judge_tables([odd])

@@ -158,6 +158,7 @@ def test_a_file_that_is_not_a_table_is_refused(content: str, line: int, text: st
     [
         ("- 1\n", "it is not a mapping"),
         ("given: {run_time: soon}\n", "given run_time"),
+        ("given: {run_time: -5s}\n", "given run_time: -5s is negative"),
         ("given: {colour: red}\n", "given.colour"),
         ("derive: {x: y}\n", "derive x"),
         ("given: {users: !!python/object:os.system x}\n", ""),

@@ -148,7 +148,8 @@ def _about(path: Path, over: Mapping[str, str]) -> About:
         if value is None:
             continue
         try:
-            parse_quantity(value, dimension)
+            if parse_quantity(value, dimension) < 0:
+                raise ValueError(f"{value} is negative")
         except ValueError as why:
             raise unreadable(
                 file if file.is_file() else path,

@@ -229,7 +229,11 @@ def effect_reverses(tables: Tables) -> Iterator[TableFinding | None]:
                     values = [v[at[name]] for v in (times.before, times.after) for name in (first, second)]
                     if known(*values):
                         ratios = values[1] / values[0], values[3] / values[2]
-                        if min(ratios) < 1 / limits.TABLE_REVERSED and max(ratios) > limits.TABLE_REVERSED:
+                        if (
+                            known(*ratios)
+                            and min(ratios) < 1 / limits.TABLE_REVERSED
+                            and max(ratios) > limits.TABLE_REVERSED
+                        ):
                             turned.append((first, second, ratios))
             if turned:
                 first, second, ratios = max(turned, key=lambda one: max(one[2]) / min(one[2]))

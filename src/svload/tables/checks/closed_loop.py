@@ -164,7 +164,8 @@ def _rates(table: Table) -> list[float] | None:
         return None
     present = present_users(table, users)
     return [
-        n / (r + z) if known(n, r) else float("nan") for n, r, z in zip(present, response, think, strict=True)
+        n / (r + z) if known(n, r) and z >= 0 else float("nan")
+        for n, r, z in zip(present, response, think, strict=True)
     ]
 
 
@@ -175,7 +176,7 @@ def present_users(table: Table, users: list[float]) -> list[float]:
         return users
     ramps = [n / spawn for n in users]
     return [
-        n * (1 - ramp / (2 * time)) if ramp <= time else spawn * time / 2
+        n * (1 - ramp / (2 * time)) if 0 < time >= ramp else spawn * time / 2
         for n, ramp, time in zip(users, ramps, lasts, strict=True)
     ]
 
