@@ -27,17 +27,14 @@ def write_table(folder: Path, name: str, table: Table) -> Path:
 
 def csv_bytes(table: Table) -> bytes:
     """Return what `write_table` writes."""
-    text = _csv_text(table, csv.QUOTE_MINIMAL)
-    if (
-        "\r" in text
-    ):  # before Python 3.13 the writer leaves a lone one unquoted, and the reader ends the row there
-        text = _csv_text(table, csv.QUOTE_ALL)
-    return text.encode()
+    text = _csv_text(table)
+    # Before Python 3.13 the writer leaves a lone “\\r” unquoted, and the reader ends the row there.
+    return (_csv_text(table, quoted=True) if "\r" in text else text).encode()
 
 
-def _csv_text(table: Table, quoting: int) -> str:
+def _csv_text(table: Table, quoted: bool = False) -> str:
     buffer = io.StringIO()
-    rows = csv.writer(buffer, lineterminator="\n", quoting=quoting)
+    rows = csv.writer(buffer, lineterminator="\n", quoting=csv.QUOTE_ALL if quoted else csv.QUOTE_MINIMAL)
     rows.writerow(table)
     rows.writerows(zip(*table.values(), strict=True))
     return buffer.getvalue()

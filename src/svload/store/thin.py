@@ -80,10 +80,9 @@ def thin_copy(
 def _hide(path: Path, folders: Mapping[str, str]) -> None:
     text = before = path.read_text(encoding="utf-8")
     # A relative path may be a word of the format, such as “data”.
-    for folder in sorted(
-        (one for one in folders if one.startswith("/") and one != "/"), key=len, reverse=True
-    ):
-        text = re.sub(rf"{re.escape(folder)}(?![\w-])", lambda _, to=folders[folder]: to, text)
+    absolute = (one for one in folders if one.startswith("/") and one != "/")
+    for folder in sorted(absolute, key=len, reverse=True):
+        text = re.sub(rf"{re.escape(folder)}(?![\w-])", folders[folder].replace("\\", r"\\"), text)
     if text != before:
         write_output(path, text)
 
