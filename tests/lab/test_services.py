@@ -3,6 +3,7 @@ one port; what a slip is told as."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import sys
@@ -233,10 +234,11 @@ def test_the_compilers_error_is_reported(lab: Make, source: Path) -> None:
     lab(app=built()).up()
 
 
-def test_a_build_that_does_not_end_is_ended(lab: Make, source: Path) -> None:
-    (source / "Makefile").write_text("all:\n\tsleep 600\n")
-    with pytest.raises(SvloadError, match="longer than 0"):
-        lab(app=built(build_within="0.2 s")).up()
+def test_a_build_that_does_not_end_is_ended(lab: Make, source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    twice = dataclasses.replace(TOOLS["make"], commands=lambda *_: [["sleep", "0.3"], ["sleep", "0.3"]])
+    monkeypatch.setitem(TOOLS, "make", twice)
+    with pytest.raises(SvloadError, match=r"longer than 0\.5 s"):
+        lab(app=built(build_within="0.5 s")).up()
 
 
 def test_what_a_build_leaves_running_is_ended(lab: Make, source: Path) -> None:

@@ -155,8 +155,9 @@ class Builder:
                 shutil.rmtree(home, ignore_errors=True)
                 home.mkdir()
                 self._copy(source, there, tool)
+                until = time.monotonic() + self.within_s
                 for number, command in enumerate(tool.commands(there, out, recipe.args)):
-                    self._run(recipe, command, there if there.is_dir() else home, number)
+                    self._run(recipe, command, there if there.is_dir() else home, number, until)
                 (home / DONE).touch()
             return tool.made(there, out)
 
@@ -193,7 +194,7 @@ class Builder:
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(path, target)
 
-    def _run(self, recipe: Recipe, command: Sequence[str], folder: Path, number: int) -> None:
+    def _run(self, recipe: Recipe, command: Sequence[str], folder: Path, number: int, until: float) -> None:
         child = self.context.child(f"build{number}")
         words = (program(command[0]) or command[0], *command[1:])
         private_folder(self.context.logs)
@@ -211,9 +212,8 @@ class Builder:
                 )
             ]
         )
-        deadline = time.monotonic() + self.within_s
         while (code := self.context.host.exited(child)) is None:
-            if self.context.stopped() or time.monotonic() > deadline:
+            if self.context.stopped() or time.monotonic() > until:
                 self.context.host.stop([child], now=True)
                 if self.context.stopped():
                     raise fail("interrupted")
