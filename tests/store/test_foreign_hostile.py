@@ -66,6 +66,7 @@ XML = '<testResults>\n<httpSample ts="1700000000000" t="10" s="true"/>\n'
         ("k6", POINT + POINT.replace("2026-01-01T00:00:00Z", "yesterday"), 2, "time is not a time: “yesterday”"),
         ("k6", POINT + POINT.replace('{"name":"a"}', '{"name":["a"]}'), 2, "tags are not texts"),
         ("k6", K6_HEAD + "http_req_duration,1700000000,5\nhttp_req_duration,soon,5\n", 3, "timestamp is not a Unix time: “soon”"),
+        ("k6", K6_HEAD + "http_req_duration,-1700000000,5\n", 2, "timestamp is not a Unix time: “-1700000000”"),
         ("k6", K6_HEAD + "http_req_duration,1700000000,nan\n", 2, "metric_value is not a valid number: “nan”"),
         ("k6", K6_HEAD + "http_req_duration,1700000000\n", 2, "2 values stand under 3 names"),
         ("k6", POINT + VUS % "1000001", 2, "value is not a valid number: “1000001”"),

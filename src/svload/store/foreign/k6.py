@@ -106,6 +106,8 @@ def read_k6_csv(path: Path) -> Requests:
             if stamps.null_count:
                 raise Faulty("a timestamp is missing")
             if len(stamps):
+                if int(pc.min(stamps).as_py()) < 0:
+                    raise Faulty("a timestamp is negative")
                 unit_ns = _unit_of(int(pc.max(stamps).as_py()))
             points.add(_of_csv(table, unit_ns))
     except (pa.ArrowException, OSError, Faulty) as why:
