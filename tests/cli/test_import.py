@@ -86,6 +86,11 @@ def test_locusts_final_statistics_are_a_table(svload: Say, tmp_path: Path) -> No
         ("import torn.jtl table.csv", "from different load testers"),
         ("import stats.txt", "its first line matches no known format"),
         ("import results.jtl --factor 9", "--factor takes a name"),
+        ("import results.jtl --factor case", "“case” is a column of svload's own table of cases"),
+        (
+            "import results.jtl --factor request",
+            "svload: factors.request: “request” is a word of svload's own",
+        ),
         ("import", "Missing argument"),
         ("export latest --format jtl", "There is no run"),
     ],

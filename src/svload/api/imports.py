@@ -68,6 +68,9 @@ def import_files(
             reason=f"--factor takes a name, not “{factor}”",
             hint="A letter, then letters, digits, - and _.",
         )
+    if factor in ("case", "valid"):
+        reason = f"“{factor}” is a column of svload's own table of cases, so no factor has this name"
+        raise fail("usage", reason=reason, hint="Take another name.")
     sources = [Source(level, path) for level, path in levels_of(files)]
     forms = {must_be_read(source.path, form) for source in sources}
     if "table" in forms or len(forms) > 1:

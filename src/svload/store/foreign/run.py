@@ -16,7 +16,7 @@ import duckdb
 import numpy as np
 
 from svload.model.certificates import Certificates
-from svload.model.errors import fail
+from svload.model.errors import SvloadError, fail
 from svload.model.events import Event, EventKind
 from svload.model.facts import TrialLab
 from svload.model.plan import Batch, TrialPlan, trial_name
@@ -222,7 +222,10 @@ def _lock(
             rows = csv.writer(table, lineterminator="\n")
             rows.writerow(("case", factor))
             rows.writerows((level, level) for level in levels)
-        lock = load_study(file)
+        try:
+            lock = load_study(file)
+        except SvloadError as why:  # the user knows no such file
+            raise SvloadError(*(replace(one, place="") for one in why.problems)) from why
     return lock.model_copy(update={"study_dir": str(trials[0].source.path.parent.absolute())})
 
 
