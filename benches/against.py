@@ -34,7 +34,7 @@ class OtherEngine(Svload):
         self._module = module
 
     def command(self, job: Job) -> list[str]:
-        """The share's process loads that module instead of its own."""
+        """Make the share's process load that module instead of its own."""
         return [*super().command(job), str(self._module)]
 
 
@@ -48,7 +48,7 @@ class Comparison:
 
     @property
     def overall(self) -> Ratio:
-        """Over all works and rounds, equally weighted."""
+        """Return the ratio over all works and rounds, equally weighted."""
         rounds: dict[bool, dict[int, float]] = {True: {}, False: {}}
         for at, outcome in enumerate(self.outcomes):
             for cell in outcome.cells:

@@ -65,7 +65,7 @@ class World:
     """0: they have no effect"""
     bring_up_effect: float = 0.0
     missing: float = 0.0
-    # what the treatment does
+    # the treatment's effect
     suffers: float = 1.0
     """how much harder disturbances hit the treatment"""
     disturbs: float = 0.0
@@ -138,7 +138,7 @@ class Data:
         object.__setattr__(self, "weight", statistic.weights(known, self.percentile))
 
     def first(self, blocks: int) -> Data:
-        """Return the same after this many blocks."""
+        """Return the data of the first blocks."""
         logs, clean, strangers = self.logs[..., :blocks], self.clean[..., :blocks], self.strangers
         return Data(logs, clean, strangers[..., :blocks, :], self.unit[:blocks], self.percentile)
 
@@ -260,7 +260,7 @@ class Judged:
     apart: NDArray[np.bool_]
 
     def passes(self) -> NDArray[np.bool_]:
-        """The gate “worse by more than 5 %”."""
+        """Return whether the gate “worse by more than 5 %” passes."""
         return np.asarray((self.far[1] <= MARGIN) & ~self.apart)
 
 
@@ -294,7 +294,7 @@ class Row:
 
     @property
     def kept(self) -> bool:
-        """Within the limits; true for what is only shown."""
+        """Return whether it is within the limits; true for cells that are only shown."""
         alarms, covers = self.false_alarms <= FALSE_ALARMS_MAX, self.coverage >= COVERAGE_MIN
         return not self.cell.held or (alarms and covers and self.falsely_none <= 0.03)
 

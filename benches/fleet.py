@@ -114,7 +114,7 @@ def starts(asked_starts: int) -> bool:
 
 
 def skew_ns(run: RunDir, trial: str) -> int:
-    """Return the skew of one start in true time, over all machines."""
+    """Return how far apart the machines begin one start, in true time."""
     data = read_trial(run.trial(trial).path)
     late = data.samples["begun_ns"] - data.samples["due_ns"]
     assert data.lab.conditions is not None
@@ -141,7 +141,7 @@ class Trial:
 
     @classmethod
     def of(cls, machines: int, data: TrialData) -> Trial:
-        """Read it from the rows alone."""
+        """Compute it from the rows alone."""
         (users,) = data.summary.groups
         rows = data.samples
         took = rows["done_ns"] - rows["due_ns"]

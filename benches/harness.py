@@ -82,7 +82,7 @@ class Kept:
 
     @classmethod
     def at(cls, path: Path, asked: dict[str, Any], anew: bool = False) -> Kept:
-        """Return the results kept there for the same options; other options start with none."""
+        """Return the results kept there, if they were made with the same options."""
         old = json.loads(path.read_text(encoding="utf-8")) if path.exists() and not anew else {}
         return cls(path, asked, old["results"] if old.get("asked") == asked else {})
 

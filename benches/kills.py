@@ -267,7 +267,7 @@ def once(at: Scene, victim: str, draw: random.Random) -> Case:
 
 
 def load_gone_s(at: Scene, since_ns: int) -> float:
-    """Return the seconds from then until no generator is alive on any machine; 20 at most."""
+    """Return the seconds until no generator is alive on any machine; 20 at most."""
     while (now_s := (time.monotonic_ns() - since_ns) / 1e9) < 20 and any(
         VICTIMS["generator"] in words for _, words in at.processes().values()
     ):

@@ -48,7 +48,7 @@ class Model:
 
     @property
     def inside(self) -> bool:
-        """Whether the levels bracket it."""
+        """Return whether its N* lies within the levels."""
         return self.users[0] < self.n_star < self.users[-1]
 
     def network(self, users: int) -> Closed:
@@ -58,7 +58,7 @@ class Model:
 
     @property
     def resources(self) -> tuple[Resource, ...]:
-        """Return the resources as a study would read them."""
+        """Return the resources that a study would read."""
         shown = () if self.blind else self.stations
         return tuple(Resource(f"s{at}", "cpu", one.servers) for at, one in enumerate(shown))
 
@@ -137,24 +137,24 @@ class Judged:
 
     @property
     def off(self) -> float:
-        """N* found over the true one, minus one."""
+        """Return the estimated N* over the true one, minus one."""
         value = self.laws.limit.value if self.laws else None
         return value / self.model.n_star - 1 if value else float("inf")
 
     @property
     def covers(self) -> bool:
-        """Whether the interval contains the true N*."""
+        """Return whether the interval contains the true N*."""
         low, high = (self.laws.limit.low, self.laws.limit.high) if self.laws else (None, None)
         return low is not None and high is not None and low <= self.model.n_star <= high
 
     @property
     def state(self) -> str:
-        """The state, as reported."""
+        """Return the state, as reported."""
         return self.laws.limit.state if self.laws else "none"
 
 
 def judge(chosen: Sequence[Model], blocks: int = BLOCKS, requests: int = REQUESTS) -> list[Judged]:
-    """Simulate all of them at all of their levels, then judge them."""
+    """Simulate all models at all of their levels, then judge them."""
     cells = [(model, users, block) for model in chosen for users in model.users for block in range(blocks)]
     seen = iter(simulate_closed([model.network(users) for model, users, _ in cells], requests, SEED))
     return [
@@ -184,7 +184,8 @@ def _run(model: Model, users: int, block: int, seen: Seen) -> Run:
 
 
 def _breaks(model: Model, users: int, seen: Seen) -> bool:
-    """Return whether a run breaks the bounds of its demands: arithmetic, if times are clipped."""
+    """Return whether a run breaks the bounds that follow from its demands; they always hold if times are
+    clipped."""
     demands = np.array(seen.busy_s[: len(model.stations)]) / seen.completed
     top = min(one.servers / demand for one, demand in zip(model.stations, demands, strict=True) if demand > 0)
     cycle_s = (sum(seen.busy_s) + seen.think_total_s) / seen.completed
@@ -200,7 +201,7 @@ class Row:
 
     @property
     def inside(self) -> list[Judged]:
-        """Models with an N* bracketed by the levels."""
+        """Return the models whose N* lies within the levels."""
         return [one for one in self.judged if one.model.inside]
 
     @property
@@ -209,7 +210,7 @@ class Row:
 
     @property
     def missed(self) -> list[str]:
-        """Sentences about what a held cell missed; coverage is checked over all cells together."""
+        """Return what a held cell missed, as sentences; coverage is checked over all cells together."""
         if not self.cell.held:
             return []
         found = [f"N* off by {100 * one.off:.3g} %" for one in self.inside if abs(one.off) > WITHIN]

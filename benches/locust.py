@@ -85,7 +85,7 @@ def svload_command(folder: Path, server: Server, seconds: int) -> list[str]:
 
 
 def once(command: Sequence[str], server: Server, out: Path) -> tuple[Cost, list[float]]:
-    """Return (its cost, when all users' connections were open, if ever)."""
+    """Return the cost of one run, and when all users' connections were open (None: never)."""
     before, begun, over = server.requests(), time.monotonic(), threading.Event()
     at_s: list[float] = []
 
@@ -104,7 +104,7 @@ def once(command: Sequence[str], server: Server, out: Path) -> tuple[Cost, list[
 
 
 def main() -> int:
-    """Print the table, without Locust if it is not here."""
+    """Print the table, without Locust if it is not installed."""
     asked = arguments(__doc__, rounds=3, seed=1)
     adopt_orphans()
     order, program = random.Random(asked.seed), locust()

@@ -37,7 +37,7 @@ class Cost:
 
     @property
     def foreign_share(self) -> float:
-        """As a share of one core (docs/method.md §3: above 5 % is weak, above 20 % refused)."""
+        """Return it as a share of one core (docs/method.md §3: above 5 % is weak, above 20 % refused)."""
         return max(self.foreign_s, 0.0) / self.wall_s
 
 
@@ -55,7 +55,8 @@ def noted(failures: list[str], what: str = "") -> Iterator[None]:
 
 
 def adopt_orphans() -> None:
-    """Become the parent of all that a measured program leaves behind, so that `run` adds its CPU too."""
+    """Become the parent of all processes that a measured program leaves behind, so that `run` adds their
+    CPU."""
     _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 

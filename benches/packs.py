@@ -45,7 +45,8 @@ def _row(of: str, counts: Counter[str]) -> str:
 
 
 def open_rows(path: Path, findings: Findings) -> Iterator[str]:
-    """Yield each claim of the pack that stays open: what was measured, why it is open, what would decide."""
+    """Yield each undecided claim of the pack: the measured effect, why it is undecided, what would decide
+    it."""
     for one in claimed(findings):
         if one.outcome not in DECIDED:
             cells = (name(path), one.claim.name, one.effect_words or "–", reason(one), one.needs or "–")
@@ -53,7 +54,7 @@ def open_rows(path: Path, findings: Findings) -> Iterator[str]:
 
 
 def reason(one: Claimed) -> str:
-    """Return why it is open: the reason given, else that its interval leaves both directions."""
+    """Return the reason given for the undecided claim, else that its interval includes both directions."""
     if one.claim.why_open:
         return one.claim.why_open
     low, high = one.claim.ratio.low, one.claim.ratio.high

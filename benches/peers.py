@@ -47,7 +47,7 @@ class Job:
 
     @property
     def at_once(self) -> int:
-        """Concurrent requests."""
+        """Return the number of concurrent requests."""
         return self.connections * max(self.streams, 1)
 
     @property
@@ -56,11 +56,11 @@ class Job:
 
     @property
     def headers(self) -> list[str]:
-        """Header lines in addition to the tool's own."""
+        """Return the header lines in addition to the tool's own."""
         return [f"X-Pad: {self.pad}"] if self.pad else []
 
     def under_way(self, requests: int) -> tuple[float, float]:
-        """Return the slack for bytes of answers that are under way at the end."""
+        """Return the slack for bytes of answers that are in flight at the end."""
         return 1.0, 1.0 + self.at_once * self.body_bytes / max(requests, 1)
 
 
@@ -104,7 +104,7 @@ class Tool:
         return shutil.which(self.name, path=":".join([os.environ.get("PATH", ""), "/usr/sbin", *own]))
 
     def can(self, job: Job) -> bool:
-        """Return whether it can do the job at all."""
+        """Return whether it can do the job."""
         paces, speaks = job.rate_rps is None or self.can_pace, not job.streams or self.can_http2
         return paces and speaks and (not job.new or self.can_new) and (job.scheme == "http" or self.can_tls)
 
@@ -117,7 +117,7 @@ class Tool:
         return {}
 
     def read(self, job: Job, out: Path) -> Numbers:
-        """Return its account, from its stdout. Raise Failed if it can't be found."""
+        """Return its own account, from its stdout. Raise Failed if it can't be found."""
         raise NotImplementedError
 
 
@@ -173,7 +173,7 @@ def _wrk(job: Job, out: Path) -> Numbers:
 
 
 def _ab(job: Job, out: Path) -> Numbers:
-    """Bodies are counted separately. It reads what is in flight at the end, and counts only the bytes."""
+    """Bodies are counted separately. It reads what is in flight at the end, but counts only the bytes."""
     text = out.read_text(errors="replace")
     names = ("Complete requests", "Failed requests", "HTML transferred")
     requests, failed, body = (int(_find(rf"{what}:\s+(\d+)", text)[0]) for what in names)
@@ -295,7 +295,7 @@ class SvloadCommand(Tool):
     ours = True
 
     def program(self) -> str | None:
-        """Return the command beside this interpreter."""
+        """Return the svload command beside this interpreter."""
         return shutil.which("svload", path=str(Path(sys.executable).parent))
 
     def command(self, job: Job) -> list[str]:
@@ -305,7 +305,7 @@ class SvloadCommand(Tool):
         return [str(self.program()), "load", job.url, *pace, "--duration", f"{job.seconds}s", *ca, "--json"]
 
     def environment(self) -> dict[str, str]:
-        """The bench holds the machine's lock already."""
+        """Return variables that let it run although the bench holds the machine's lock."""
         return {"SVLOAD_LOCK": "/dev/shm/svload-bench.lock"}
 
     def read(self, job: Job, out: Path) -> Numbers:

@@ -233,8 +233,8 @@ def _judged(kind: str, server: str, loop: str, one: Planted) -> Judged:
     needed, below = {}, {}
     pushed = {stat: max(1 - one.true[stat] / one.seen[stat], 0.0) for stat in STATS}
     for stat, name in names.items():
-        # A closed loop that was disturbed asks another sequence from then on: the interval that every number
-        # has is for that.
+        # A disturbed closed loop sends a different sequence of requests from then on; that is covered by the
+        # interval that every number has.
         own = (seen[name].low or 0.0) / (seen[name].value or 1.0) if loop != "open" else 1.0
         needed[stat] = max(1 - (one.true[stat] / one.seen[stat] + 0.005) / own, 0.0) if own else 0.0
         harm = found.get(f"response.{stat}")
@@ -327,7 +327,7 @@ def _run(
 
 
 def _through(lost: Floats, at: float, need: float) -> float:
-    """Return when work that starts then ends, if nothing is done in the spells."""
+    """Return when work that starts then ends, if it makes no progress during the spells."""
     number = int(np.searchsorted(lost[:, 1], at, side="right"))
     while number < len(lost) and at + need > lost[number, 0]:
         need -= max(float(lost[number, 0]) - at, 0.0)

@@ -68,7 +68,7 @@ class Server:
         return int(words[words.index(b"requests") + 3]) - self._asked
 
     def connections(self) -> int:
-        """Return the open connections of nginx, without that of the question."""
+        """Return the open connections of nginx, without the one used to ask."""
         return int(self._status()[2]) - 1
 
     def _status(self) -> list[bytes]:
@@ -77,7 +77,7 @@ class Server:
         return words
 
     def port(self, scheme: str, http2: bool = False) -> int:
-        """Return the port that speaks that; HTTP/2 by prior knowledge."""
+        """Return the port for this protocol; HTTP/2 by prior knowledge."""
         return self.http2_port if http2 else self.https_port if scheme == "https" else self.http_port
 
     def url(self, path: str, scheme: str = "http") -> str:

@@ -20,7 +20,7 @@ from svload.store.raw import write_tables
 
 
 def main() -> int:
-    """Return 0; a share that can't run gives a traceback, which the bench shows."""
+    """Run the share and return 0; a share that can't run gives a traceback, which the bench shows."""
     spec = Path(sys.argv[1]).read_text(encoding="utf-8")
     if len(sys.argv) > 3:
         _take(Path(sys.argv[3]))

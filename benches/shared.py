@@ -156,7 +156,7 @@ class Question:
     half_from: int = 100
 
     def wanted(self, share: int, times: int) -> int:
-        """Return the number of runs beside this share of strangers."""
+        """Return the number of runs wanted beside this share of strangers."""
         return times // 2 if share >= self.half_from else times
 
 
@@ -232,7 +232,7 @@ def _of_builds() -> Iterator[Question]:
 
 
 def _goal(share: float) -> dict[str, Goal]:
-    """Return goals with this share, and half of it beside 50 % strangers."""
+    """Return goals with this share of right answers, and half of it beside 50 % strangers."""
     return {"": Goal({20: share, 35: share, 50: share / 2})}
 
 
@@ -397,7 +397,7 @@ class Row:
 
     @property
     def least_right(self) -> float:
-        """The lowest share of right answers."""
+        """Return the lowest share of right answers."""
         right = self.question.goals[self.part].right
         return right.get(self.shares[0], max(right.values()))
 

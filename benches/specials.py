@@ -52,9 +52,9 @@ def _job(bench: Bench, server: Server, seconds: int, rate_rps: float, **more: An
 
 
 def measure_pacing(bench: Bench) -> Special:
-    """Send 500 evenly spaced requests a second to the truth server by each tool that can, and the control, in
-    random order. The p99 gap error as the receiver stamped it is at most max(0.25 ms, 1.2 × the control's);
-    the control's stamps are its own wake-ups."""
+    """Send 500 evenly spaced requests a second to the truth server by each tool that can, and by the
+    control, in random order. The p99 gap error by the receiver's stamps is at most max(0.25 ms, 1.2 × the
+    control's); the control's stamps are its own wake-ups."""
     rate_rps, seconds = 500.0, 2 * bench.effort.long_s
     found: dict[str, list[float]] = defaultdict(list)
     failures: list[str] = []
@@ -91,7 +91,7 @@ LAG_RPS, SPIN_NS, SPINNING_LIMIT_US = 20_000.0, 60_000, 5.0
 
 
 def measure_lag(bench: Bench) -> Special:
-    """Hold the engine's own lag histogram at 20,000 requests/s against the lateness of a loop that only
+    """Compare the engine's own lag histogram at 20,000 requests/s with the lateness of a loop that only
     wakes: p50 ≤ control + 10 µs and p99 ≤ max(200 µs, 1.2 × control); with `spin: 60us` p50 ≤ 5 µs."""
     seconds = bench.effort.long_s
     names = {0: "svload", SPIN_NS: "svload, spin: 60us", None: CONTROL}
@@ -150,19 +150,19 @@ SPARE_BOUND_S = 30.0
 
 
 def measure_first(bench: Bench) -> Special:
-    """Type `svload load URL` with no agent on the machine; requests that probe the server don't count."""
+    """Time `svload load URL` with no agent on the machine; requests that probe the server don't count."""
     return _type_loads(bench, "no agent before", COLD_LIMIT_S, lambda: None)
 
 
 def measure_warm(bench: Bench) -> Special:
-    """Type it after `svload warm`, when the spare that it keeps is ready."""
+    """Time it after `svload warm`, when the spare that it keeps is ready."""
     from svload.host.process.warm import SOCKET, warm_dir
 
     def wait_for_spare() -> None:
         until = time.monotonic() + SPARE_BOUND_S
         while not (warm_dir() / SOCKET).exists() and time.monotonic() < until:
             time.sleep(0.01)
-        time.sleep(1.0)  # like a user who reads the earlier output; other work of its start is over
+        time.sleep(1.0)  # like a user who reads the earlier output; other work at its start has ended
 
     try:
         _svload_warm("--for", "10m")
@@ -281,7 +281,7 @@ PEER = "redis-benchmark"
 
 
 def lacking() -> list[str]:
-    """Return the programs of Redis that this machine does not have."""
+    """Return the programs of Redis that are missing on this machine."""
     return [name for name in ("redis-server", "redis-cli", PEER) if shutil.which(name) is None]
 
 

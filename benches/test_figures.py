@@ -29,7 +29,8 @@ def test_a_slope_that_says_nothing_is_refused(long: Cost) -> None:
 
 
 def test_a_ratio_is_paired_by_round() -> None:
-    """A machine that is slower in some rounds slows both: the ratio stays exact, without unpaired rounds."""
+    """A machine that is slower in some rounds slows both sides: the ratio stays exact, without unpaired
+    rounds."""
     peer = {number: 5.0 * (1 + number % 3) for number in range(10)}
     found = paired_ratio({number: 0.8 * peer[number] for number in range(9)}, peer)
     assert found.rounds == 9

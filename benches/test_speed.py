@@ -17,7 +17,7 @@ LIMITS = [name for work in WORKS for name in (work.key, f"{work.key}@half")[: 1 
 
 @pytest.fixture(scope="module")
 def result() -> Result:
-    """One invocation of the whole bench; prints its table."""
+    """Run the whole bench once, and print its table."""
     effort = os.environ.get("SVLOAD_BENCH", "full")
     if effort not in EFFORTS:
         pytest.exit(f"SVLOAD_BENCH takes {', '.join(EFFORTS)}, not {effort!r}", returncode=2)

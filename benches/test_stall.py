@@ -52,7 +52,7 @@ def test_percentiles_of_a_stalling_server_are_those_of_its_schedule(
 def test_a_generator_stopped_for_two_seconds_is_reported(
     world: World, serve_truth: Callable[..., dict[str, Any]], after: int
 ) -> None:
-    """Stopped in the first half, where a warm-up cut may lie, and in the second."""
+    """The generator is stopped in the first half, where a warm-up cut may lie, and in the second."""
     url, admin = stalls.server(serve_truth, apart=True)
     with stalls.loading(
         world, admin, after, url, "--rate", "500", "--duration", "20s", "--threshold", "p(50)<10s"
@@ -72,7 +72,7 @@ def test_a_generator_stopped_for_two_seconds_is_reported(
     assert metrics["load.response.max"]["value"] > 1.9
     assert metrics["load.response.mean"]["value"] > 0.05
     assert metrics["load.generator_lag.max"]["value"] > 1.9
-    # One stop is one event, however many requests waited: docs/method.md §2 gives no p99 for so few
-    # independent ones, and says why.
+    # One stop is one event, however many requests waited: with so few independent ones docs/method.md §2
+    # gives no p99, and says why.
     p99 = metrics["load.response.p99"]
     assert p99["value"] > 1.5 if p99["value"] else "correlated" in p99["reason"], p99

@@ -27,9 +27,9 @@ USUAL = Job()
 
 @dataclass(frozen=True)
 class Work:
-    """One kind of traffic; `limit` is the highest allowed upper end of svload ÷ best peer. `server`: nginx or
-    fast_server. `half`: also measured at half the rate of saturation, by tools that can pace: batching
-    flatters saturation."""
+    """One kind of traffic; `limit` is the highest allowed upper end of svload ÷ best peer. `server`: nginx
+    or fast_server. `half`: also measured at half the saturation rate, by tools that can pace, because
+    batching flatters saturation."""
 
     key: str
     title: str
