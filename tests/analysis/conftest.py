@@ -1,4 +1,4 @@
-"""One synthetic run for all, and small ways to plant a fault in one of its trials."""
+"""One synthetic run for all tests of analysis, and helpers that plant a fault in one of its trials."""
 
 from __future__ import annotations
 
@@ -44,13 +44,14 @@ def bench_of(run: SyntheticRun) -> Bench:
 
 @pytest.fixture(scope="session")
 def closed(tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    """Closed loop: TC0 http backend, TC1 http hit, TC2 http miss, TC3 https backend, TC4 https hit, TC5 https miss."""
+    """Return a closed loop with TC0 http backend, TC1 http hit, TC2 http miss, TC3 https backend, TC4
+    https hit, TC5 https miss."""
     return bench_of(make_run(tmp_path_factory.mktemp("closed"), replicates=2))
 
 
 @pytest.fixture(scope="session")
 def open_loop(tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    """The same with arrivals at a rate in the background; TC1 is overloaded."""
+    """Return the same with arrivals at a rate in the background; TC1 is overloaded."""
     faults = {"TC1": "overloaded"}
     return bench_of(
         make_run(tmp_path_factory.mktemp("open"), cases=2, replicates=1, load="open", faults=faults)
@@ -58,7 +59,7 @@ def open_loop(tmp_path_factory: pytest.TempPathFactory) -> Bench:
 
 
 def with_group(trial: TrialData, name: str, **changes: Any) -> TrialData:
-    """The trial with fields of a group's summary changed; a callable gets the old value."""
+    """Change fields of a group's summary; a callable gets the old value."""
     groups = []
     for group in trial.summary.groups:
         if group.name == name:
@@ -72,7 +73,7 @@ def with_group(trial: TrialData, name: str, **changes: Any) -> TrialData:
 
 
 def with_counter(trial: TrialData, service: str, name: str, change: Callable[[float], float]) -> TrialData:
-    """The trial whose service counted `change(delta)` of `name` over the load."""
+    """Change a service's counter: `change(delta)` of `name` over the load."""
     before, after = trial.lab.before[service], trial.lab.after[service]
     base = before.values.get(name, 0.0)
     values = {**after.values, name: base + change(after.values.get(name, 0.0) - base)}
@@ -85,12 +86,13 @@ Plant = Callable[[TrialData, CaseConfig], Planted]
 
 
 def planting(change: Callable[..., Planted]) -> Callable[..., Plant]:
-    """Turn a function of trial, configuration and more into a plant made of that more."""
+    """Turn a function of trial, configuration and further arguments into a plant with these arguments
+    bound."""
     return lambda *given, **named: lambda trial, config: change(trial, config, *given, **named)
 
 
 def with_service(trial: TrialData, name: str, **changes: Any) -> TrialData:
-    """The trial with other facts of a service; a callable gets the old ones."""
+    """Change facts of a service; a callable gets the old ones."""
 
     def changed(one: ServiceFacts) -> ServiceFacts:
         return evolve(one, **{k: v(getattr(one, k)) if callable(v) else v for k, v in changes.items()})
@@ -100,14 +102,14 @@ def with_service(trial: TrialData, name: str, **changes: Any) -> TrialData:
 
 
 def with_table(trial: TrialData, table: str, **columns: Any) -> TrialData:
-    """The trial with columns of a table replaced; a callable gets the table."""
+    """Replace columns of a table; a callable gets the table."""
     old = {name: getattr(trial, table)[name] for name in getattr(trial, table)}
     new = {name: value(old) if callable(value) else value for name, value in columns.items()}
     return replace(trial, **{table: {**old, **new}})
 
 
 def with_rows(trial: TrialData, rows: Iterable[tuple[int, str, str, str, str, float]]) -> TrialData:
-    """The trial with more readings: offset in ns, service, monitor, entity, metric and value of each."""
+    """Add readings: offset in ns, service, monitor, entity, metric and value of each."""
     names = ("offset_ns", "service", "monitor", "entity", "metric", "value")
     old, cells = trial.monitors, zip(names, zip(*rows, strict=True), strict=True)
     return with_table(
@@ -118,14 +120,14 @@ def with_rows(trial: TrialData, rows: Iterable[tuple[int, str, str, str, str, fl
 
 
 def without_readings(trial: TrialData, left_out: Any) -> TrialData:
-    """The trial without the readings that this selects."""
+    """Remove the readings that this selects."""
     return with_table(trial, "monitors", **{name: trial.monitors[name][~left_out] for name in trial.monitors})
 
 
 def with_readings(
     trial: TrialData, monitor: str, metric: str, change: Callable[[Any, Any], Any], entity: str | None = None
 ) -> TrialData:
-    """The trial whose monitor read `change(offsets in s, old values)`, for one entity or for each."""
+    """Replace what a monitor read by `change(offsets in s, old values)`, for one entity or for each."""
     table = trial.monitors
     value = np.array(table["value"])
     mine = (table["monitor"] == monitor) & (table["metric"] == metric)
@@ -143,7 +145,7 @@ def with_conditions(
     after: dict[str, Any] | None = None,
     machine: dict[str, Any] | None = None,
 ) -> TrialData:
-    """The trial made under other conditions."""
+    """Change the trial's conditions."""
     old = trial.lab.conditions
     new = evolve(
         old,
@@ -155,7 +157,7 @@ def with_conditions(
 
 
 def with_config(config: CaseConfig, group: str, **changes: Any) -> CaseConfig:
-    """The configuration with fields of a group's spec changed."""
+    """Change fields of a group's spec in the configuration."""
     groups = tuple(one.model_copy(update=changes) if one.name == group else one for one in config.groups)
     return evolve(config, groups=groups)
 
@@ -163,6 +165,6 @@ def with_config(config: CaseConfig, group: str, **changes: Any) -> CaseConfig:
 def check(
     trial: TrialData, config: CaseConfig, name: str, programs: Mapping[str, str] | None = None
 ) -> CheckResult:
-    """One check's result on a trial; `programs` are those of the run's last trials."""
+    """Return one check's result on a trial; `programs` are those of the run's last trials."""
     verdict = judge_trial(trial, config, programs=programs).verdict
     return next(one for one in verdict.checks if one.check == name)

@@ -1,4 +1,5 @@
-"""A queue in virtual time as a trial, with and without disturbances: its truth is known."""
+"""Trials of a simulated queue (virtual time), with and without disturbances, so that the true values are
+known."""
 
 from __future__ import annotations
 
@@ -26,14 +27,14 @@ Stops = Sequence[tuple[float, float]] | Floats
 
 @dataclass(frozen=True)
 class Requests:
-    """Offsets in s, in order of due time."""
+    """Requests, with offsets in s, in order of due time."""
 
     due: Floats
     done: Floats
 
 
 def as_trial(bench: Bench, made: Requests, end_s: float) -> tuple[TrialData, CaseConfig]:
-    """The requests as the one group of a trial, in histograms, without readings."""
+    """Return a trial with these requests as its one group, in histograms, without readings."""
     base = bench.trial("TC0.r1")
     config = bench.config(base)
     config = evolve(config, groups=(config.groups[0],), thresholds=(), expects=())
@@ -70,7 +71,7 @@ def as_trial(bench: Bench, made: Requests, end_s: float) -> tuple[TrialData, Cas
 
 
 def with_gaps(trial: TrialData, gaps: Stops, metric: str = "gap_seconds") -> TrialData:
-    """The trial with a reading for each gap: its end, and its length as the value."""
+    """Add a reading for each gap: its end, and its length as the value."""
     rows = ((round(end * 1e9), "", "generator", "probe.0/0", metric, end - begin) for begin, end in gaps)
     return with_rows(trial, rows)
 
@@ -81,13 +82,13 @@ NEVER: Counter = (np.zeros(1), np.zeros(1))
 
 
 def counted(at: Floats, each: Floats) -> Counter:
-    """What these moments added up to."""
+    """Return the running totals at these moments."""
     order = np.argsort(at, kind="stable")
     return np.append(0.0, at[order]), np.append(0.0, np.cumsum(each[order]))
 
 
 def within(spells: Stops) -> Counter:
-    """The time within spells."""
+    """Return the time within spells."""
     edges = np.append(0.0, np.ravel(np.asarray(spells)))
     return edges, np.cumsum(np.append(0.0, np.diff(edges) * (np.arange(len(edges) - 1) % 2)))
 
@@ -102,7 +103,7 @@ def read(
     stolen: Counter = NEVER,
     gaps: Stops = (),
 ) -> TrialData:
-    """The trial with what monitors of one core read: CPU of strangers (None: not known), waits and CPU of the
+    """Add the readings of monitors of one core: CPU of strangers (None: unknown), waits and CPU of the
     backend, steal, and gaps of the load's thread."""
     counters = [
         ("", "host", "cpu0", "busy_seconds_total", cpu, 0.2),
@@ -125,7 +126,7 @@ def read(
 def ranged(
     trial: TrialData, config: CaseConfig, stats: Sequence[str] = ("p50", "p95", "mean")
 ) -> dict[str, Harm]:
-    """What disturbances can have done to each number of the trial's one group."""
+    """Return how far disturbances can have moved each number of the trial's one group."""
     metrics = measured(trial, config, stats)
     window = kept_window(trial.summary)
     groups = look(trial, config, window)
@@ -134,7 +135,7 @@ def ranged(
 
 
 def measured(trial: TrialData, config: CaseConfig, stats: Sequence[str]) -> dict[str, Estimate]:
-    """Every number of the trial, by its full name."""
+    """Return every number of the trial by its full name."""
     name = config.groups[0].name
     extra = [MetricRef(name, CATALOGUE["traffic", "response"], stat) for stat in stats]
     return measure_trial(trial, config, kept_window(trial.summary), extra)

@@ -1,4 +1,4 @@
-"""The search for the largest load: what a trial says to it, its interval, its next step."""
+"""The search for the largest load: how it classifies a trial, its interval, and its next step."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Server = Callable[[int], Reading]
 
 
 def of_margin(margin: Callable[[float], float], scatter: float, seed: int) -> Server:
-    """A server whose margin at a load is known, but for the scatter of a trial."""
+    """Return a server whose margin at a load is known, except for the scatter of a trial."""
     rng = np.random.default_rng(seed)
 
     def measure(load: int) -> Reading:
@@ -47,12 +47,13 @@ def of_margin(margin: Callable[[float], float], scatter: float, seed: int) -> Se
 
 
 def pool(limit: float) -> Callable[[float], float]:
-    """A closed loop before a pool that sleeps: response grows with the users, its truth is arithmetic."""
+    """Return the margin of a closed loop on a pool that sleeps: its response grows with the users, so its
+    limit is known."""
     return lambda load: log(limit / load)
 
 
 def queue(limit: float) -> Callable[[float], float]:
-    """One server's queue, whose limit lies at 90 % of its capacity."""
+    """Return the margin of one server's queue, whose limit lies at 90 % of its capacity."""
     return lambda load: log((1 - 0.9 * load / limit) / 0.1) if 0.9 * load < limit else -inf
 
 
@@ -93,7 +94,7 @@ def test_more_scatter_makes_the_interval_wider_and_hardly_an_answer_open() -> No
 
 
 def test_looks_never_double_where_the_median_itself_breaks() -> None:
-    """A look that breaks by far is the last of the doubling; one that breaks by little is looked at again."""
+    """The first looks stop doubling at a load that fails by far; one that fails narrowly is tried again."""
     _, seen = sought(Search(1, 100_000, 8), of_margin(queue(100), 0.01, 1))
     assert max(one.load for one in seen) <= 160
     once = [Reading(8, 1.0), Reading(16, -0.1)]
@@ -139,7 +140,7 @@ def test_trials_without_a_number_end_it() -> None:
 
 
 def test_failures_in_bursts_are_not_kept_whatever_the_requests_count() -> None:
-    """D7: a tenth of the trials fails a fifth of its requests, twenty times what is allowed."""
+    """D7: a tenth of the trials fails a fifth of its requests, twenty times as many as allowed."""
     kept = 0
     for seed in range(40):
         rng = np.random.default_rng(seed)
@@ -170,7 +171,7 @@ def test_a_share_that_the_load_breaks_is_an_answer() -> None:
 @pytest.mark.parametrize("fuzz", [0.0, 0.1, 0.3])
 @pytest.mark.parametrize("trials", [10, 20])
 def test_a_server_that_refuses_above_a_number_of_connections_has_a_limit(fuzz: float, trials: int) -> None:
-    """Margins jump there, so outcomes alone say where it is: as a rule within 30 % after ten trials."""
+    """Margins jump there, so only pass or fail locates it: usually within 30 % after ten trials."""
     found, held, widths = 0, 0, []
     for seed in range(20):
         rng = np.random.default_rng(seed)
@@ -314,7 +315,7 @@ def test_no_failure_is_as_far_within_as_can_be() -> None:
 
 @pytest.mark.parametrize(("failed", "margin"), [(100.0, log(0.01)), (0.0, None)])
 def test_users_who_hang_for_the_whole_window_break_a_share(failed: float, margin: float | None) -> None:
-    """None of them makes a request in the kept window, so no share of that window is known."""
+    """None of them sends a request in the kept window, so no share of that window is known."""
     none = Estimate(value=None, reason="no request is due in the kept window", why="no request")
     found = reading(
         ["response.p95 <= 200 ms", "success_rate >= 99 %"],
@@ -327,7 +328,7 @@ def test_users_who_hang_for_the_whole_window_break_a_share(failed: float, margin
 
 
 def test_a_disturbed_number_counts_as_it_was_measured() -> None:
-    """Trials are in random order around the limit: what disturbs them is in their scatter."""
+    """Trials are in random order around the limit, so disturbances are part of their scatter."""
     refused = Estimate(value=None, why="refused", belief=Belief(grade="REFUSED", as_measured=0.15))
     assert reading(["response.p95 <= 200 ms"], response__p95=refused).reading.margin == pytest.approx(
         log(2 / 1.5)

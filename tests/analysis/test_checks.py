@@ -1,4 +1,4 @@
-"""The rows of docs/method.md §3: a planted case each, at the limit, and a clean one."""
+"""The checks of docs/method.md §3: for each a planted case, one at the limit, and a clean one."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ def expecting(*texts: str) -> Plant:
 
 @planting
 def drawing(trial: TrialData, config: CaseConfig, repeated: float) -> Planted:
-    """A random that is expected to be one; of what each user asks after its first request this share asks for a row again."""
+    """Plan a random feeder that is expected to be one; this share of each user's later requests repeats a
+    row."""
     users = {
         one.name: one.executor.most_vus for one in config.groups if isinstance(one.executor, ConstantVus)
     }
@@ -64,8 +65,8 @@ def drawing(trial: TrialData, config: CaseConfig, repeated: float) -> Planted:
 
 @planting
 def late(trial: TrialData, config: CaseConfig, share: float, metric: str) -> Planted:
-    """The generator is late by `share` of every probe response: in beginning it, or (sampled on
-    every read) in reading its end."""
+    """Make the generator late by `share` of every probe response: in beginning it, or (sampled on every
+    read) in reading its end."""
 
     def response(table: dict[str, Any]) -> Any:
         return ((table["done_ns"] - table["due_ns"]) * share).astype(np.int64)
@@ -76,7 +77,7 @@ def late(trial: TrialData, config: CaseConfig, share: float, metric: str) -> Pla
 
 
 def drifting(trial: TrialData, config: CaseConfig) -> Planted:
-    """Responses of the background grow by 60 % over the window."""
+    """Let responses of the background grow by 60 % over the window."""
     low, high = trial.summary.window_ns
 
     def grown(table: dict[str, Any]) -> Any:
@@ -92,7 +93,7 @@ def wrong_session(trial: TrialData, config: CaseConfig) -> Planted:
 
 @planting
 def built(trial: TrialData, config: CaseConfig, **programs: str) -> Planted:
-    """Its first server was started from these programs of the study's folder, as `NEWEST` has them or not."""
+    """Start the first server from these programs of the study's folder, equal to `NEWEST` or not."""
     first, *rest = trial.lab.services
     services = (evolve(first, programs=programs), *rest)
     return evolve(trial, lab__services=services), config
@@ -115,7 +116,7 @@ def times(factor: float) -> Callable[[Any], Any]:
 
 
 PLANTED: dict[str, list[tuple[Plant, str, str] | tuple[Plant, str, str, str]]] = {
-    # check: plant, grade, words of its sentence, and the trial where it is not TC4.r1
+    # check: plant, grade, words of its sentence, and the trial if it is not TC4.r1
     "accounting": [
         (group("background", begun=more(1), due=more(1)), "REFUSED", "background"),
         (group("probe", due=more(-1)), "REFUSED", "due, but"),
@@ -144,7 +145,7 @@ PLANTED: dict[str, list[tuple[Plant, str, str] | tuple[Plant, str, str, str]]] =
         (expecting("cache.hit_ratio >= 99 %"), "REFUSED", "could not be read", "TC3.r1"),
         (expecting("object.early_repeats == 0", "probe.success_rate >= 99 %"), "VALID", "it was 100 %"),
         (expecting("object.distinct < 10"), "REFUSED", "object.distinct"),
-        # the same row every time, as the paper's code draws it; as many draws as there are rows; no row again
+        # the same row every time, as the paper's code draws it; as many draws as there are rows; no row twice
         (drawing(1.0), "REFUSED", "got 100 %"),
         (drawing(0.37), "VALID", "it was 37 %"),
         (drawing(0.0), "VALID", "it was 0 %"),
@@ -157,7 +158,7 @@ PLANTED: dict[str, list[tuple[Plant, str, str] | tuple[Plant, str, str, str]]] =
         (counted("cache", "tls_handshakes", lambda n: n + 13), "REFUSED", "sessions against"),
         (group("probe", tls_full=1), "REFUSED", "asks for http", "TC1.r1"),
         (group("probe", connections_opened=times(0.95)), "REFUSED", "probe opened"),
-        # what a server ends is what its users meet: told, whatever the share
+        # what a server ends affects its users: reported, whatever the share
         (group("background", connections_opened=lambda n: 3 * n), "VALID", "as planned", "TC1.r1"),
         # 7,088 requests
         (group("background", connections_opened=more(106)), "VALID", "were used as planned", "TC1.r1"),
@@ -281,7 +282,7 @@ def test_a_dialogue_is_reconciled_by_what_its_server_counts(closed: Bench) -> No
     assert (found.grade, "cache requests" in found.sentence) == ("VALID", True), found.sentence
     assert "bytes of these requests separately" in found.sentence
     assert check(trial, raw, "reconciliation").grade == "REFUSED"
-    # One that ended early may have sent one command or two.
+    # A command that ended early may have sent one command or two.
     torn = with_group(twice, "background", errors={"no_match": 400}, ok=lambda n: n - 400, failed=400)
     torn = with_counter(torn, "cache", "requests", lambda n: n - 790)
     assert check(torn, raw, "reconciliation").grade == "VALID"
@@ -326,7 +327,7 @@ def test_users_without_a_ramp_are_asked_from_their_planned_start(closed: Bench) 
 
 @planting
 def made(trial: TrialData, config: CaseConfig, share: float) -> Planted:
-    """Only this share of an open loop's 11,046 arrivals was begun, and nothing tells that there should have been more."""
+    """Begin only this share of an open loop's 11,046 arrivals, with no sign that more were planned."""
     (executor,) = (one.executor for one in config.groups if one.name == "background")
     assert isinstance(executor, ConstantArrivalRate)
     config = with_config(config, "background", executor=evolve(executor, rate_rps=10 * executor.rate_rps))
@@ -352,7 +353,8 @@ def test_planted_in_an_open_loop(open_loop: Bench, plant: Plant, grade: str) -> 
 
 
 def test_the_planned_time_of_users_without_ramp_or_pause(closed: Bench) -> None:
-    """Ten users, no ramp, no think time: user k starts k/10 of 5 ms after the window's begin (engine/README.md)."""
+    """Ten users, no ramp, no think time: user k starts k/10 of 5 ms after the window's begin
+    (engine/README.md)."""
     config = closed.configs["TC4"]
     executor = ConstantVus(vus=10)
     config = with_config(config, "probe", executor=executor, start_when=None)

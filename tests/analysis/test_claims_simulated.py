@@ -1,8 +1,8 @@
-"""A tenth of the simulation of benches/claims.py with its seed: false alarms and coverage of every
-cell that is held to the limits, and gates at their margin.
+"""A tenth of the simulation of benches/claims.py with its seed: false alarms and coverage of every cell that
+is held to the limits, and gates at their margin.
 
-Two hundred runs say as much: what a rule just within its limits would show more often than once in
-a thousand is no failure here.
+Two hundred runs are few: a deviation counts as a failure only if a rule just within its limits would show it
+less than once in a thousand times.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def test_weights_decide_what_equal_pairs_leave_open() -> None:
 
 
 def test_weights_without_their_guards_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The planted case: a build that disturbs a fifth of its own trials, which then hardly weigh."""
+    """The planted case is a build that disturbs a fifth of its own trials, which then have little weight."""
     world = replace(LIGHT, disturbs=0.2)
     assert float(np.mean(judged(simulate(world, 8, 20, 0.0, TENTH, [2])).passes())) < 0.1
     monkeypatch.setattr(limits, "LEANING", 0.0)

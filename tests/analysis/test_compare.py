@@ -1,4 +1,5 @@
-"""Claims: one statistic by pairs, what a lost trial costs, what keeps a claim open, and what is never said."""
+"""Claims: the statistic over pairs, the effect of lost trials, what keeps a claim undecided, and what is
+never claimed."""
 
 from __future__ import annotations
 
@@ -61,7 +62,7 @@ def blocks(
     cases: tuple[tuple[str, str], ...] = (("TC0", "TC3"), ("TC1", "TC4"), ("TC2", "TC5")),
     **more: Any,
 ) -> list[TrialResult]:
-    """Trials of the matched http and https cases whose ratio is given block by block."""
+    """Return trials of the matched http and https cases whose ratio is given block by block."""
     return [
         one
         for block, ratio in enumerate(ratios, start=1)
@@ -74,25 +75,25 @@ RATIOS = [1.2, 1.25, 1.19, 1.22, 1.3, 1.21]
 
 
 def doubted(one: TrialResult, check: str, grade: Grade = "REFUSED", number: str = "all", below: float | None = None) -> TrialResult:  # fmt: skip
-    """The same with one more check that says so of its numbers."""
+    """Add a check that doubts their numbers."""
     text = CheckResult(check=check, grade=grade, sentence="", harms=(Harm(number=number, grade=grade, below=below),))  # fmt: skip
     verdict = evolve(one.verdict, checks=(*one.verdict.checks, text), instrument=grade)
     return evolve(one, verdict=verdict)
 
 
 def without(trials: list[TrialResult], *names: str) -> list[TrialResult]:
-    """The same without these."""
+    """Remove these trials."""
     return [one for one in trials if one.trial not in names]
 
 
 def broken(trials: list[TrialResult], *names: str) -> list[TrialResult]:
-    """The same, these not being the case that their name says."""
+    """Mark these trials as broken: they did not run their case."""
     return [doubted(one, "manipulation") if one.trial in names else one for one in trials]
 
 
 def beside(trials: list[TrialResult], *shares: tuple[float, float], slower: float = 1.0) -> list[TrialResult]:
-    """The same with strangers who had so much of the machine beside baseline and treatment, block by block; what
-    they had more than a tenth beside is so much slower."""
+    """Set the strangers' shares of the machine beside baseline and treatment, block by block; trials
+    beside more than a tenth take `slower` times as long."""
     found = []
     for one in trials:
         share = shares[one.block - 1][one.case in ("TC3", "TC4", "TC5")]
@@ -117,7 +118,8 @@ def test_where_nothing_is_missing_it_is_t_over_block_means(closed: Bench) -> Non
 
 
 def test_one_trial_that_was_not_made_costs_its_pair_alone(closed: Bench) -> None:
-    """Four blocks, a 33-fold effect, one trial missing: sign flips over whole blocks could never decide that."""
+    """Four blocks, a 33-fold effect, one trial missing: sign flips over whole blocks could never decide
+    it."""
     per_block = [0.0300, 0.0305, 0.0296, 0.0301]
     trials = without(blocks(per_block), "TC4.r3")
     (claim,) = claims(closed, lock_with(closed.lock, 4, PROTOCOL), trials)
@@ -132,7 +134,8 @@ def test_one_trial_that_was_not_made_costs_its_pair_alone(closed: Bench) -> None
 
 
 def test_the_jackknife_by_hand(closed: Bench) -> None:
-    """Two cases in three blocks, the second case's third pair lost: effects without each block, worked out by hand."""
+    """Two cases in three blocks, the second case's third pair lost: effects without each block, computed
+    by hand."""
     logs = {("TC0", "TC3"): [0.1, 0.2, 0.3], ("TC1", "TC4"): [0.2, 0.4, None]}
     trials = [
         one
@@ -158,7 +161,8 @@ def test_a_case_in_fewer_than_two_blocks_is_dropped_and_named(closed: Bench) -> 
 
 
 def test_what_is_left_of_the_cases_is_never_called_no_difference(closed: Bench) -> None:
-    """Cases that kept their pairs say nothing of the others: the only one left here has no effect, the others 25 %."""
+    """Cases that kept their pairs say nothing about the others: the only one left has no effect, the
+    others 25 %."""
     gated = evolve(PROTOCOL, fail_if="worse by more than 5 %")
     lock = lock_with(closed.lock, 6, gated)
     flat = [
@@ -202,8 +206,8 @@ def test_what_is_open_says_how_many_more_blocks_would_decide(closed: Bench) -> N
 
 
 def test_blocks_of_turns_last_as_long_whatever_is_compared(closed: Bench) -> None:
-    """All six trials of a block begin at once, and a block each minute; a throughput is not read turn by
-    turn."""
+    """All six trials of a block begin together, with one block per minute; a throughput is not computed
+    turn by turn."""
     trials = blocks([1.5, 0.9, 1.6, 0.85, 1.4, 1.0])
     made = {one.trial: Made(0, 60.0 * one.block + 0.001 * place) for place, one in enumerate(trials)}
     (claim,) = claims(closed, lock_with(closed.lock, 6, PROTOCOL, order="turns"), trials, made)
@@ -224,7 +228,8 @@ def test_holm_and_bonferroni_count_every_claim_of_the_study(closed: Bench) -> No
 
 
 def test_p_and_interval_never_disagree(closed: Bench) -> None:
-    """Holm decides, the interval of three claims alone would hold no change: it ends there on that side."""
+    """Holm's correction decides that there is a change; the interval for three claims alone would include
+    none, so it is cut off on that side."""
     server = Comparison(name="cache", factor="server", baseline="backend", metric="probe.response.p50")
     lock = lock_with(closed.lock, 6, PROTOCOL, server)
     noisy = [1.01, 1.3, 1.05, 1.25, 1.02, 1.2]
@@ -264,7 +269,7 @@ def test_when_restricts_the_matched_cases(closed: Bench) -> None:
 
 
 def test_an_interaction_is_made_of_quadruples(closed: Bench) -> None:
-    """https costs × 1.2 at the backend and × 1.5 at the cache's hits: the effect is 1.25 × as large there."""
+    """https costs × 1.2 at the backend and × 1.5 for cache hits: the effect is 1.25 × as large there."""
     lock = lock_with(closed.lock, 6, evolve(PROTOCOL, by="server"))
     assert [one.cells for one in contrasts_of(lock)] == [
         (("TC1", "TC4", "TC0", "TC3"),),
@@ -295,7 +300,7 @@ def test_an_interaction_loses_a_quadruple_with_any_of_its_trials(closed: Bench) 
 
 
 def test_trials_as_listed_are_described_and_claim_nothing(closed: Bench) -> None:
-    """They are not protected by chance either: a REFUSED number is lost there."""
+    """Chance does not protect them either: a REFUSED number is left out."""
     lock = lock_with(closed.lock, 6, PROTOCOL, order="as-listed")
     (claim,) = claims(closed, lock, blocks(RATIOS))
     assert (claim.outcome, claim.p, claim.ratio.value) == ("open", None, pytest.approx(1.2278, abs=1e-3))
@@ -353,7 +358,8 @@ def test_unit_is_the_bring_up_from_six_on(closed: Bench, bring_ups: int, unit: s
 
 
 def test_a_difference_that_each_bring_up_decides_again_is_open_from_six_on(closed: Bench) -> None:
-    """± 10 % by bring-up, two blocks each that agree: twelve blocks would be sure of what six bring-ups are not."""
+    """± 10 % by bring-up, with two blocks each that agree: twelve blocks would seem certain where six
+    bring-ups are not."""
     effects = [1.1, 0.92, 1.12, 1.0, 1.08, 1.11]
     trials = blocks([effect * wobble for effect in effects for wobble in (1.0, 1.002)])
     for bring_ups, outcome in ((6, "open"), (1, "decided")):
@@ -362,7 +368,7 @@ def test_a_difference_that_each_bring_up_decides_again_is_open_from_six_on(close
         assert claim.outcome == outcome
 
 
-# what strangers do, and what is broken
+# strangers, and broken trials
 
 CALM = ((0.01, 0.01),) * 6
 BUSY = ((0.01, 0.01), (0.6, 0.02), (0.01, 0.7), (0.02, 0.01), (0.5, 0.6), (0.01, 0.01))
@@ -375,7 +381,7 @@ def gated(fail_if: str = "worse by more than 5 %") -> Comparison:
 
 
 def test_no_disturbance_takes_a_pair(closed: Bench) -> None:
-    """Every check of strangers refuses every number, and all pairs count."""
+    """All checks of strangers refuse all numbers, and all pairs still count."""
     trials = blocks(RATIOS)
     of_machine = ("steal", "others-cpu", "run-queue", "hiccups", "calibration")
     for check in (*of_machine, "generator-harm", "steadiness"):
@@ -387,7 +393,8 @@ def test_no_disturbance_takes_a_pair(closed: Bench) -> None:
 
 
 def test_calmer_pairs_weigh_more(closed: Bench) -> None:
-    """Strangers beside half of the pairs make these three times as long on one side: a mean would be lost in it."""
+    """Strangers beside half of the pairs triple these on one side: an unweighted mean would not show the
+    effect."""
     lock = lock_with(closed.lock, 6, gated())
     trials = beside(blocks([1.15 * one for one in FLAT]), *BUSY, slower=3.0)
     (claim,) = claims(closed, lock, trials)
@@ -409,7 +416,8 @@ def test_weights_that_lean_count_alike(closed: Bench) -> None:
 
 
 def test_a_difference_that_other_programs_can_hide_is_no_pass(closed: Bench) -> None:
-    """The interval is stretched by 1/(1 − 0.4·x/(1 − p)): equal sides pass beside few, and beside many nothing is said."""
+    """The interval is stretched by 1/(1 − 0.4·x/(1 − p)): equal sides pass beside few strangers and are
+    undecided beside many."""
     answers = []
     for share in (0.0, 0.3, 1.0):
         lock = lock_with(closed.lock, 6, gated("worse by more than 1 %"))
@@ -437,7 +445,7 @@ def test_a_pass_without_readings_says_so(closed: Bench) -> None:
 
 
 def test_what_busy_pairs_say_holds_back_a_pass(closed: Bench) -> None:
-    """A treatment that disturbs half of its own trials: calm pairs alone would pass it."""
+    """The treatment disturbs half of its own trials: the calm pairs alone would pass it."""
     shares = tuple((0.01, 0.9 if block % 3 == 0 else 0.01) for block in range(1, 13))
     ratios = [1.5 if block % 3 == 0 else FLAT[block % 6] for block in range(1, 13)]
     (claim,) = claims(closed, lock_with(closed.lock, 12, gated(), ), beside(blocks(ratios, (("TC0", "TC3"),)), *shares))  # fmt: skip
@@ -446,7 +454,7 @@ def test_what_busy_pairs_say_holds_back_a_pass(closed: Bench) -> None:
 
 
 def test_the_generators_own_delays_are_taken_off(closed: Bench) -> None:
-    """The planted case: 10 % that the generator adds to the treatment alone. The clean one: to both."""
+    """The generator adds 10 % to the treatment alone (planted) or to both sides (clean)."""
 
     def delayed(trials: list[TrialResult], *cases: str) -> list[TrialResult]:
         return [doubted(one, "generator-harm", "VALID", "probe.response.p50", 1 - 1 / 1.1) if one.case in cases else one for one in trials]  # fmt: skip
@@ -490,7 +498,7 @@ def test_what_an_older_svload_made_once_more_does_not_count(closed: Bench) -> No
 
 
 def test_an_unknown_bound_and_a_known_one_change_no_comparison(closed: Bench) -> None:
-    """D3, D4: a bound is in the scatter of pairs already; one that nobody knows was read as none."""
+    """D3, D4: the scatter of pairs already contains a bound; an unknown one used to be read as zero."""
     lock = lock_with(closed.lock, 6, gated())
     found = []
     for below in (None, 0.06):
@@ -501,7 +509,7 @@ def test_an_unknown_bound_and_a_known_one_change_no_comparison(closed: Bench) ->
 
 
 def test_a_noisy_lab_never_makes_a_difference_none(closed: Bench) -> None:
-    """D5: 15 to 18 % in each block, and a lab that differs from itself by 29 %."""
+    """D5: 15 to 18 % in each block, in a lab that differs from itself by 29 %."""
     from svload.analysis.floor import load_of
     from svload.model.certificates import AaCertificate, Floor
 
@@ -518,7 +526,8 @@ def test_a_noisy_lab_never_makes_a_difference_none(closed: Bench) -> None:
 
 
 def test_numbers_on_a_lattice_prove_nothing_by_agreeing(closed: Bench) -> None:
-    """D10: three blocks in which the candidate is one bucket above had p = 0 and an interval without width."""
+    """D10: three blocks in which the candidate is one bucket higher had p = 0 and an interval without
+    width."""
     (claim,) = claims(closed, lock_with(closed.lock, 3, ONE), blocks([1.0078] * 3, (("TC0", "TC3"),)))
     assert claim.outcome == "no difference"
     assert claim.p > 0.05
@@ -533,7 +542,7 @@ def test_numbers_on_a_lattice_prove_nothing_by_agreeing(closed: Bench) -> None:
 
 
 def test_a_pass_says_what_it_cannot_rule_out(closed: Bench) -> None:
-    """D12: one bad trial in ten does not occur in six."""
+    """D12: six trials don't show that one in ten is bad."""
     (claim,) = claims(closed, lock_with(closed.lock, 6, gated()), beside(blocks(FLAT), *CALM))
     assert (
         "6 replicates rule out slow runs that are more frequent than 39 %; the worst trial was"
@@ -546,7 +555,7 @@ def test_a_pass_says_what_it_cannot_rule_out(closed: Bench) -> None:
 
 
 def carried(count: int, carry: float, effect: float, seed: int, sd: float = 0.01) -> tuple[list[TrialResult], dict[str, Made]]:  # fmt: skip
-    """Blocks in random order, in which the baseline is slower right after the treatment."""
+    """Return blocks in random order, in which the baseline is slower right after the treatment."""
     rng = np.random.default_rng(seed)
     trials, made, before = [], {}, ""
     for block in range(1, count + 1):
@@ -575,7 +584,8 @@ def test_no_difference_is_below_5_percent(closed: Bench, scatter: float, within:
 
 
 def test_an_effect_of_what_ran_before_is_no_claim(closed: Bench) -> None:
-    """D9: no effect, and a baseline that is 5 % slower after the treatment, was claimed in 57 to 89 %."""
+    """D9: without an effect, but with a baseline that is 5 % slower after the treatment, 57 to 89 %
+    claimed one."""
     lock = lock_with(closed.lock, 12, ONE)
     wrong = right = 0
     for seed in range(40):
@@ -731,7 +741,8 @@ def test_a_comparison_whose_cases_were_left_out_says_so(tmp_path: Path) -> None:
 
 
 def p_of_cases(rows: np.ndarray) -> float:
-    """p that all cases have one effect: a layout of cases by blocks with one value each."""
+    """Return p for the hypothesis that all cases have one effect: a layout of cases by blocks with one
+    value each."""
     cases, blocks = rows.shape
     means = rows.mean(axis=1, keepdims=True)
     rest = rows - means - rows.mean(axis=0) + rows.mean()
@@ -763,7 +774,8 @@ def test_strangers_lean_where_a_coin_would_so_once_in_ten(pairs: int, leans: boo
 
 
 def test_a_pair_weighs_by_the_share_of_other_programs_made_equal_on_both_sides() -> None:
-    """Half at 20 % of the machine, of a tail at less; 5 % is added to the mean of each side before these are made equal."""
+    """Half weight at 20 % of the machine, and at less for a tail; 5 % is added to each side's mean before
+    the sides are made equal."""
     alike = np.ones((1, 6, 2))
     for p, calm in ((0.5, 0.2), (0.89, 0.2), (0.9, 0.04), (0.95, 0.02), (0.99, 0.02)):
         assert weights(calm * alike, p) == pytest.approx(0.5)

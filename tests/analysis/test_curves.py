@@ -1,4 +1,5 @@
-"""A factor that is a load gets its curve unasked: through the whole judge, and on trials made by hand."""
+"""Load curves of factors that are a load, computed without being asked for: by the whole judge, and on
+hand-made trials."""
 
 from __future__ import annotations
 
@@ -82,7 +83,7 @@ def test_a_saturated_server_is_reported_with_the_sign_that_was_found(findings: F
 
 
 def saturated_of(one: CaseResult, *trials: TrialResult) -> list[str]:
-    """What findings say of a SATURATED case."""
+    """Return what findings report about a SATURATED case."""
     return [found.sentence for found in _saturated([one], trials, ())]
 
 
@@ -140,7 +141,7 @@ def test_a_study_without_such_a_factor_has_none(closed: Bench) -> None:
     assert not [one for one in found.findings if one.kind == "law"]
 
 
-# By hand
+# Hand-made trials
 
 
 def trial(
@@ -252,7 +253,7 @@ def test_a_delay_that_raises_throughput_is_reported(closed: Bench) -> None:
 
 
 def test_the_think_time_that_saturates_is_reported(closed: Bench) -> None:
-    """50 users, 50 ms alone, 5 ms of one core a request: Z* = 50 · 5 ms − 50 ms."""
+    """50 users, 50 ms alone, 5 ms of one core per request: Z* = 50 · 5 ms − 50 ms."""
     pauses = {"A": 0.0, "B": 0.1, "C": 0.4, "D": 0.8}
 
     def made(name: str, block: int) -> TrialResult:
@@ -302,7 +303,7 @@ def test_a_rate_has_its_own_limit(closed: Bench) -> None:
 
 
 def test_a_full_link_is_reported_as_the_limit_by_its_rate(closed: Bench) -> None:
-    """20 ms of the whole link a request, and 80 ms elsewhere: five users fill it."""
+    """Each request takes the whole link for 20 ms, and 80 ms elsewhere: five users fill it."""
     users = {"A": 1, "B": 2, "C": 4, "D": 10, "E": 20}
 
     def made(name: str, block: int) -> TrialResult:
@@ -346,7 +347,7 @@ def test_what_else_differs_is_no_load(closed: Bench) -> None:
 
 
 def test_each_of_two_other_levels_has_its_curve(bench: Bench) -> None:
-    """The factor's cases are matched: same other levels."""
+    """Cases are matched: they have the same other levels."""
     configs = dict(
         zip(("a1", "a2", "b1", "b2"), [bench.configs[CASES[at]] for at in (0, 3, 0, 3)], strict=True)
     )

@@ -1,4 +1,4 @@
-"""A server that died, went away or was overloaded, and the criteria that fail over it."""
+"""Servers that died, became unreachable or were overloaded, and the criteria that fail because of it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ KILLED = Death(
 
 
 def fallen(trial: TrialData, *deaths: Death) -> TrialData:
-    """Counters of who died can't be read after the load."""
+    """Add these deaths, without the counters after the load, which can't be read from dead services."""
     after = {
         name: counters
         for name, counters in trial.lab.after.items()
@@ -55,7 +55,7 @@ def test_a_death_is_reported_with_the_limit_in_effect(changes: Mapping[str, Any]
 
 
 def test_the_trial_is_overloaded_by_that_cause_and_its_instrument_is_not_blamed(closed: Bench) -> None:
-    """TC1 expects hits of the cache, whose counters went with it."""
+    """TC1 expects cache hits, whose counters died with the cache."""
     whole = closed.trial("TC1.r1")
     config = closed.config(whole)
     trial = fallen(whole, KILLED)
@@ -134,27 +134,27 @@ RATE = Estimate(value=180.0)
         ("response.p50 < 200 ms", MEASURED, "OVERLOADED", False),
         ("slot_wait.p99 <= 200 ms", MEASURED, "OVERLOADED", False),
         ("longest_silence < 200 ms", MEASURED, "OVERLOADED", False),
-        # the number itself says so
+        # the number itself is decisive
         ("response.p50 < 200 ms", GROWS, None, False),
         ("response.p50 < 200 ms", GROWS, "OVERLOADED", False),
-        # in some of a case's trials: never kept, and failed only by its value
+        # in some trials of a case: never kept, and failed only by its value
         ("response.p50 < 200 ms", GROWS, "STEADY", None),
         ("response.p50 < 100 ms", GROWS, "STEADY", False),
-        # what the instrument broke is open, as ever
+        # undecided, as always, if the instrument failed
         ("response.p50 < 200 ms", evolve(MEASURED, belief=REFUSED), "OVERLOADED", None),
         ("response.p50 < 200 ms", evolve(GROWS, belief=REFUSED), None, None),
-        # too few requests for it are enough to know that it grows; where there is no such number, it is open
+        # too few requests for it still show that it grows; undecided if there is no such number
         ("response.p99 < 200 ms", FEW, "OVERLOADED", False),
         ("response.p99 < 200 ms", FEW, "STEADY", None),
         ("response.p99 < 200 ms", Estimate(value=None, why="not measured"), "OVERLOADED", None),
         ("response.p99 < 200 ms", Estimate(value=None, why="in stages"), "OVERLOADED", None),
-        # what is above a limit, and only grows
+        # it is above its limit and only grows
         ("response.p50 > 100 ms", MEASURED, "OVERLOADED", True),
-        # what an overloaded server completes does not grow with the run's length; what it completes in time falls
+        # an overloaded server's completions don't grow with the run's length; those in time become fewer
         ("throughput >= 100/s", RATE, "OVERLOADED", True),
         ("goodput(200 ms) >= 100/s", RATE, "OVERLOADED", False),
         ("goodput(200 ms) >= 100/s", RATE, "STEADY", True),
-        # judged as counted, and the instrument's own
+        # judged as counted, and the instrument's own numbers
         ("success_rate >= 99 %", Estimate(value=1.0), "OVERLOADED", True),
         ("generator_lag.p99 < 200 ms", MEASURED, "OVERLOADED", True),
         ("cache.cpu < 50 %", MEASURED, "OVERLOADED", True),
@@ -173,7 +173,7 @@ def judged(bench: Bench, trials: Sequence[TrialData], *texts: str) -> dict[tuple
 
 
 def test_a_threshold_fails_where_the_backlog_grows_and_holds_beside_it(open_loop: Bench) -> None:
-    """TC0 is steady, TC1 overloaded, and no number of either is anywhere near these limits."""
+    """TC0 is steady, TC1 overloaded, and no number of either is near these limits."""
     times = ("background.response.p50 < 10000 s", "background.response.mean < 10000 s")
     probe, goodput = "probe.response.p50 < 10000 s", "background.goodput(10000 s) >= 1/s"
     others = ("background.throughput >= 1/s", "probe.success_rate >= 99 %", "background.requests >= 1")
@@ -192,7 +192,8 @@ def test_a_threshold_fails_where_the_backlog_grows_and_holds_beside_it(open_loop
 
 
 def test_one_death_of_two_is_no_overloaded_case_s(closed: Bench) -> None:
-    """The state is that of most trials, the more severe of equals; a number that grows in none of them stays one."""
+    """The state is that of most trials, or the more severe of a tie; a number that grows in none of them
+    is still a number."""
     text = "probe.response.p50 < 10000 s"
     trials = [fallen(trial, KILLED) if trial.trial == "TC1.r1" else trial for trial in closed.trials()]
     assert judged(closed, trials, text)["TC1", text].outcome == "failed", "one of two: the more severe"
@@ -206,7 +207,7 @@ GROUP = "probe"
 def gone(
     trial: TrialData, since_s: float, until_s: float | None, error: str = "connect_refused"
 ) -> TrialData:
-    """The trial of which every request of a group that was due in this time failed so."""
+    """Let every request of a group that was due in this time fail in this way."""
     high_s = until_s or float("inf")
     group, interval_s = trial.group_index(GROUP), trial.summary.interval_ns / 1e9
     due_s = trial.samples["due_ns"] / 1e9

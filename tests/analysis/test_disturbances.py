@@ -1,4 +1,4 @@
-"""What strangers had of the machine, who they were, and what a look at it says."""
+"""Share of the machine used by strangers, how they are named, and what a look at the machine reports."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def busy(cores: int) -> Rates:
 
 
 def readings(rates: Rates) -> dict[str, Any]:
-    """Counters (service, monitor, entity, metric) that grow by so much a second, read each second."""
+    """Return counters (service, monitor, entity, metric) with this growth per second, read each second."""
     at = np.arange(SECONDS + 1) * 10**9
     names = list(rates)
     table: dict[str, Any] = {
@@ -41,7 +41,8 @@ def readings(rates: Rates) -> dict[str, Any]:
 
 @pytest.mark.parametrize("cores", [24, 64])
 def test_a_hog_on_the_servers_core_is_seen_however_many_cores_there_are(cores: int) -> None:
-    """Server and load ran on three cores; a process that uses one core whole is on one of them, or on none."""
+    """Server and load ran on three cores; a process that uses one whole core is on one of these, or on
+    another."""
     beside = readings({**busy(cores), OTHERS: 1.0, CONCERNED: 1 / 3})
     apart = readings({**busy(cores), OTHERS: 1.0, CONCERNED: 0.0})
     found = disturbances_of(beside, WINDOW).of("others-cpu")
@@ -61,13 +62,13 @@ def test_a_run_that_did_not_look_where_they_ran_is_judged_by_all_cores() -> None
         ({**busy(2), OTHERS: 0.4}, 0.2),
         ({**busy(2), OTHERS: 0.4, ("", "host", "cpu0", "steal_seconds_total"): 0.2}, 0.3),
         ({**busy(2), OTHERS: 3.0}, 1.0),
-        # of two machines the more disturbed one
+        # the more disturbed one of two machines
         ({**busy(2), OTHERS: 0.2, ("", "fleet", "far/cpu0", "busy_seconds_total"): 0.1,
           ("", "fleet", "far", "others_cpu_seconds_total"): 0.4}, 0.4),
         # no process table, no /proc/stat: the mean wait of the load's threads
         ({("", "generator", "load.0/0", "run_queue_seconds_total"): 0.1,
           ("", "generator", "load.0/1", "run_queue_seconds_total"): 0.3}, 0.2),
-        # waits are the server's doing as well, where anything else was read
+        # the server itself also causes waits, if anything else was read
         ({**busy(2), OTHERS: 0.4, ("", "generator", "load.0/0", "run_queue_seconds_total"): 0.9}, 0.2),
         (busy(2), None),
     ],

@@ -1,4 +1,4 @@
-"""Limits, counters and readings as evidence: what came first, SATURATED, criteria over them."""
+"""Limits, counters and readings as evidence: the limit reached first, SATURATED, and criteria over them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Rows = Sequence[tuple[str, str, Any]]
 
 
 def table(*of: tuple[str, str, Rows]) -> dict[str, Any]:
-    """Readings each second from one before the load to its end, of (service, monitor, rows)."""
+    """Return readings of (service, monitor, rows) each second, from one second before the load to its end."""
     at = np.arange(-1, 11) * SECOND
     columns: dict[str, list[Any]] = {
         name: [] for name in ("offset_ns", "service", "monitor", "entity", "metric", "value")
@@ -73,7 +73,7 @@ def the(found: Evidence) -> LimitUse:
 
 
 def steps(*pairs: tuple[int, float]) -> list[float]:
-    """Values at seconds -1 to 10: each from its second on."""
+    """Return values at seconds -1 to 10, each valid from its second on."""
     return [next((value for second, value in reversed(pairs) if at >= second), 0.0) for at in range(-1, 11)]
 
 
@@ -95,7 +95,7 @@ def test_workers_are_full_where_something_waits_for_them(busy: float, queued: An
 
 @pytest.mark.parametrize(("full", "state"), [(44, "approached"), (46, "reached")])
 def test_workers_are_full_where_they_are_in_nine_of_ten_readings(full: int, state: str) -> None:
-    """Fifty readings in the window; where a worker was free, one of eight was."""
+    """Fifty readings in the window; where a worker was free, it was one of eight."""
     at = np.arange(50) * SECOND
     columns = {
         "busy": np.where(np.arange(50) < full, 8.0, 7.0), "workers": np.full(50, 8.0), "queued": np.full(50, 3.0),
@@ -122,9 +122,7 @@ def test_one_reading_above_a_queues_limit_suffices_and_at_it_is_not_above() -> N
 
 
 def test_a_counter_is_held_against_its_limit_by_its_growth() -> None:
-    """Two cores: 1.96 of them on average is 0.98 of the limit, 1.2 is 0.6; a pause
-    within does not matter to the mean.
-    """
+    """Two cores: a mean of 1.96 is 0.98 of the limit, 1.2 is 0.6; a pause does not change the mean."""
     seconds = np.arange(-1, 11)
     for rate, state in ((1.96, "reached"), (1.7, "approached"), (1.2, "clear")):
         one = the(shown([("", "cpu_seconds_total", 50 + rate * seconds), ("", "cores", 2)], CORES))
@@ -135,7 +133,7 @@ def test_a_counter_is_held_against_its_limit_by_its_growth() -> None:
 
 @pytest.mark.parametrize(("own", "state"), [(0.9, "reached"), (0.5, "reached"), (0.03, "clear")])
 def test_a_core_that_others_fill_is_no_limit_of_the_service(own: float, state: str) -> None:
-    """The busiest core is full either way; where a stranger's loop fills it, the server is not SATURATED."""
+    """The busiest core is full in both cases; if a stranger's loop fills it, the server is not SATURATED."""
     hot = Limit("busiest core", "cpu", "hot", 1.0, at=0.95, own="cpu_seconds_total")
     rows: Rows = [("", "hot", 1.0), ("", "cpu_seconds_total", own * np.arange(12))]
     found = shown(rows, hot)
@@ -152,7 +150,8 @@ def test_each_entity_has_its_own_limit_else_that_of_the_whole() -> None:
 
 
 def test_without_a_limit_there_is_none() -> None:
-    """A limit of 0 means none; a metric that nobody read gives nothing; one that is read later counts from there."""
+    """A limit of 0 means no limit; a metric that nobody read gives nothing; one that is read later counts
+    from then on."""
     assert shown([("80", "queue", 9), ("80", "queue_limit", 0)], QUEUE).limits == ()
     assert shown([("80", "queue", 9)], QUEUE).limits == ()
     assert shown([("", "other", 1)], FDS).limits == ()
@@ -161,7 +160,7 @@ def test_without_a_limit_there_is_none() -> None:
 
 
 def test_outside_the_window_a_full_limit_is_evidence_and_no_verdict() -> None:
-    """What was full in the ramp alone is told with its moment, and the server is not saturated by it."""
+    """What was full only in the ramp is reported with its time, and does not make the server saturated."""
     one = the(shown([("", "fds", steps((0, 100), (1, 50)))], FDS))
     assert (one.state, one.first_s, one.peak_share) == ("clear", 0.0, 0.5)
 
@@ -248,13 +247,12 @@ def test_a_case_counts_trials_and_puts_what_failed_first_in_front() -> None:
 
 
 def test_analysis_names_no_server() -> None:
-    """Saturation and evidence come from declarations: neither a kit nor a server's own metric
-    stands in the code that judges.
-    """
+    """Saturation and evidence come from declarations: the code that judges names neither a kit nor a
+    server's own metrics."""
     own = [kind for kind in load_monitors() if kind.name in all_kits()]
     general = {metric for kind in load_monitors() if kind not in own for metric in kind.metrics}
     metrics = {metric for kind in own for metric in kind.metrics if "_" in metric} - general
-    # The limit of a link is a setting of the lab's own, whichever kit carries it out.
+    # The limit of a link is a setting of the lab, whichever kit applies it.
     metrics -= {"link_held_seconds_total", "body_out_bytes_total"}
     names = {kit for kit in all_kits() if kit not in ("command", "external", "machine", "truth")} | metrics
     words = re.compile(rf"(?<![\w.])({'|'.join(map(re.escape, sorted(names)))})(?!\w)")
@@ -271,7 +269,7 @@ GAUGES = ("in_service", "workers", "queued")
 
 
 def with_workers(trial: TrialData, in_service: float, queued: Any, service: str = "cache") -> TrialData:
-    """The trial whose monitor `truth` read the workers of a service: eight there are."""
+    """Let the monitor `truth` read the workers of a service, of which there are eight."""
     rows = (
         (at, service, "truth", "", metric, value)
         for metric, value in zip(GAUGES, (in_service, 8.0, queued), strict=True)
@@ -291,8 +289,8 @@ def test_workers(closed: Bench, in_service: float, queued: Any, state: str) -> N
 
 
 def with_queue(trial: TrialData, metric: str, values: Any, service: str = "cache") -> TrialData:
-    """The trial with a reading of an accept queue at each moment of its monitors;
-    `values` is by moment, or one for all."""
+    """Add a reading of an accept queue at each moment of the monitors; `values` is by moment, or one for
+    all."""
     at = np.unique(trial.monitors["offset_ns"])
     monitor, entity = ("listeners", "8080") if service else ("host", "")
     values = np.broadcast_to(values, len(at))
@@ -302,7 +300,7 @@ def with_queue(trial: TrialData, metric: str, values: Any, service: str = "cache
 
 
 def queues(trial: TrialData, queue: Any, drops: Any, overflows: Any) -> TrialData:
-    """An accept queue of ten places of the cache, its drops, and the machine's counter."""
+    """Return an accept queue of ten places of the cache, its drops, and the machine's counter."""
     found = with_queue(with_queue(trial, "accept_queue", queue), "accept_queue_limit", 10)
     return with_queue(
         with_queue(found, "accept_drops_total", drops), "listen_overflows_total", overflows, service=""
@@ -310,7 +308,7 @@ def queues(trial: TrialData, queue: Any, drops: Any, overflows: Any) -> TrialDat
 
 
 def test_an_accept_queue_of_its_own(closed: Bench) -> None:
-    """Full in a reading, or dropping while the machine counts overflows."""
+    """The queue is full in a reading, or drops while the machine counts overflows."""
     trial = closed.trial("TC4.r1")
     moments = len(np.unique(trial.monitors["offset_ns"]))
     growing = np.arange(moments) * 4.0
@@ -327,12 +325,12 @@ def test_an_accept_queue_of_its_own(closed: Bench) -> None:
 
 
 def with_host_core(trial: TrialData, core: int, busy: float) -> TrialData:
-    """The trial in which a core was busy for that share of the time."""
+    """Keep a core busy for this share of the time."""
     return with_readings(trial, "host", "busy_seconds_total", lambda at, _: busy * at, f"cpu{core}")
 
 
 def with_cpu(trial: TrialData, service: str, cores: float) -> TrialData:
-    """The trial in which a service used so many cores."""
+    """Let a service use this many cores."""
     mine = (trial.monitors["service"] == service) & (trial.monitors["metric"] == "cpu_seconds_total")
     value = np.where(mine, cores * trial.monitors["offset_ns"] / 1e9, trial.monitors["value"])
     return with_table(trial, "monitors", value=value)
@@ -425,7 +423,7 @@ def test_the_number_over_the_window(text: str, value: float | None) -> None:
 
 
 def with_drops(trial: TrialData, growth: float) -> TrialData:
-    """The trial whose cache dropped so many sessions."""
+    """Let the cache drop this many sessions."""
     at = np.unique(trial.monitors["offset_ns"])
     counted = zip(at, np.linspace(0.0, growth, len(at)), strict=True)
     return with_rows(
@@ -435,7 +433,7 @@ def with_drops(trial: TrialData, growth: float) -> TrialData:
 
 @pytest.mark.parametrize(("growth", "outcome"), [(0.0, "passed"), (9.0, "failed"), (None, "no value")])
 def test_a_threshold_rests_on_it(closed: Bench, growth: float | None, outcome: str) -> None:
-    """What was not read is never a pass."""
+    """A reading that is missing never makes it pass."""
     that = "cache.sess_dropped == 0"
     configs = {name: evolve(one, thresholds=(that,)) for name, one in closed.configs.items()}
     trials = [

@@ -1,4 +1,5 @@
-"""What the load itself does, unasked: described from matched cases, and exploratory."""
+"""Effects of the load itself, described without being asked for from matched cases, as exploratory
+findings."""
 
 from __future__ import annotations
 
@@ -21,8 +22,8 @@ HTTP, HTTPS = ("TC0", "TC1", "TC2"), ("TC3", "TC4", "TC5")
 
 
 def loaded(bench: Bench, without: tuple[str, ...] = HTTP, **probe: Any) -> dict[str, CaseConfig]:
-    """The bench's cases, of which those `without` have the probe alone: the factor
-    protocol adds the background load."""
+    """Return the bench's cases; those in `without` have the probe alone, so that the factor protocol adds
+    the background load."""
     found = {}
     for name, config in bench.configs.items():
         groups = tuple(group for group in config.groups if name not in without or group.name == "probe")

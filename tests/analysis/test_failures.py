@@ -1,4 +1,4 @@
-"""What failed, by group or step, status, error and check; when it leads the answer."""
+"""Failures by group or step, status, error and check, and when they come first in the answer."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def trial(*steps: StepSummary, case: str = "A", number: int = 1, **fields: Any) 
 
 
 def wrong_orders(failed: int = 9, ok: int = 891, **where: Any) -> TrialSummary:
-    """Some orders are answered with 201 where 200 is asked for."""
+    """Some orders are answered with 201 where 200 is expected."""
     order = step("order", ok, failed, status={"200": ok, "201": failed}, errors={"check": failed})
     return trial(step("login"), order, checks_failed={"order: status == 200": failed}, **where)
 

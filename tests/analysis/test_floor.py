@@ -1,4 +1,5 @@
-"""The lab against itself: its floor is found from pairs, belongs to its settings, and decides what may be claimed."""
+"""A/A runs: the floor is computed from pairs, is valid for its settings only, and limits what may be
+claimed."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ SIGMA = 0.03
 
 @pytest.fixture(scope="module")
 def repeated(tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    """One case forty times: an A/A run of twenty pairs."""
+    """Run one case forty times: an A/A run of twenty pairs."""
     out = tmp_path_factory.mktemp("aa")
     return bench_of(make_run(out, cases=1, replicates=40, between_runs_sigma=SIGMA, duration_s=0.3))
 
@@ -48,7 +49,7 @@ def certificate(floors: tuple[Floor, ...]) -> Certificates:
 
 
 def test_the_floor_is_the_quantile_of_pairs(repeated: Bench, judged: Findings) -> None:
-    """Trials are log-normal around each other: two differ by SIGMA·√2, of which 95 % lie within 1.96 of it."""
+    """Trials are log-normal: two of them differ by SIGMA·√2, so 95 % of pairs lie within 1.96 of that."""
     floors = {floor.metric: floor for floor in floors_of(repeated.configs, judged.trials)}
     floor = floors["background.response.p50"]
     assert floor.pairs == 20
@@ -65,7 +66,7 @@ def test_a_broken_trial_takes_its_pair(repeated: Bench, judged: Findings) -> Non
 
 
 def test_calm_pairs_make_the_floor(repeated: Bench, judged: Findings) -> None:
-    """A pair beside which strangers had half of the machine is a hundred times apart."""
+    """The two sides of a pair beside which strangers had half of the machine differ a hundredfold."""
     calm = tuple(evolve(one, strangers=0.01) for one in judged.trials)
     hit = evolve(calm[0], strangers=0.9, metrics={name: evolve(one, value=100 * one.value if one.value else one.value) for name, one in calm[0].metrics.items()})  # fmt: skip
 
@@ -82,7 +83,7 @@ def test_calm_pairs_make_the_floor(repeated: Bench, judged: Findings) -> None:
 
 
 def test_the_maximum_of_fifty_nine_pairs_certifies_a_floor(repeated: Bench, judged: Findings) -> None:
-    """0.95⁵⁹ < 0.05: so many pairs hardly ever all lie below the true quantile."""
+    """0.95⁵⁹ < 0.05: it is unlikely that 59 pairs all lie below the true quantile."""
     assert limits.AA_PAIRS == api.AA_PAIRS, "what `svload aa` makes"
     assert 0.95**59 < 0.05 < 0.95**58
     first = judged.trials[0]
@@ -117,7 +118,7 @@ def test_one_case_stands_for_each_load(closed: Bench, open_loop: Bench) -> None:
 
 @pytest.fixture(scope="module")
 def effect(tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    """Eight blocks in which the cache halves the backend's median and more."""
+    """Return eight blocks in which the cache more than halves the backend's median."""
     return bench_of(make_run(tmp_path_factory.mktemp("effect"), replicates=8, between_runs_sigma=0.01))
 
 
@@ -127,7 +128,7 @@ def uncertified(effect: Bench) -> Findings:
 
 
 def certified(bench: Bench, found: Findings, floor: float) -> Findings:
-    """The findings of the bench with this floor for each metric that is claimed."""
+    """Return the findings of the bench with this floor for each metric that is claimed."""
     load, names = load_of(bench.configs["TC0"]), {str(claim.metric) for claim in found.claims}
     metrics = {name if name.count(".") == 2 else f"{name}.p50" for name in names}
     floors = (Floor(load=load, metric=name, pairs=20, floor=floor, sd=floor / 2) for name in metrics)
@@ -156,11 +157,9 @@ def test_an_effect_below_the_floor_is_no_claim(effect: Bench, uncertified: Findi
 
 
 def test_the_floor_of_a_mean_is_what_means_of_the_same_do_not_reach() -> None:
-    """Twenty A/A pairs, then claims over means of equal things: one in twenty reaches the
-    floor, however many units it has.
-
-    The floor of one pair is reached by none of them, so that it would hide effects five times as large.
-    """
+    """Twenty A/A pairs, then claims over means of equal things: one in twenty reaches the floor, for any
+    number of units. None would reach the floor of a single pair, which would hide effects five times as
+    large."""
     rng = np.random.default_rng(13)
     for units in (3, 6, 12, 40):
         reached = beyond_one = 0
@@ -177,7 +176,7 @@ def test_the_floor_of_a_mean_is_what_means_of_the_same_do_not_reach() -> None:
 
 
 def test_bring_ups_are_what_a_mean_is_over_where_pairs_had_their_own() -> None:
-    """Twelve blocks in two bring-ups are two draws of how a server happens to lie in memory."""
+    """Twelve blocks in two bring-ups are only two draws of a server's memory layout."""
     one = Floor(load="", metric="", pairs=59, floor=0.08, sd=0.03, certified=True)
     restarted, kept = LabFloor(one, restarts=True), LabFloor(one)
     assert restarted.of_mean(12, 2) == pytest.approx(0.08 / 2**0.5)

@@ -1,4 +1,4 @@
-"""`fail_if`: fail, pass or open; and candidates that can't pass whatever their times say."""
+"""`fail_if`: fail, pass or undecided, and candidates that can't pass whatever their times are."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def gate_of(
 def changed(
     trials: list[TrialResult], cases: tuple[str, ...] = HTTPS, **metrics: Estimate
 ) -> list[TrialResult]:
-    """The same with these numbers of the candidate's trials, by metric with _ for the dot."""
+    """Set these numbers of the candidate's trials, by metric with _ for the dot."""
     new = {f"probe.{name.replace('__', '.')}": estimate for name, estimate in metrics.items()}
     return [evolve(one, metrics={**one.metrics, **new}) if one.case in cases else one for one in trials]
 
@@ -91,7 +91,7 @@ def test_too_few_blocks_or_a_noisy_interval_are_open(closed: Bench) -> None:
 
 
 def test_a_null_for_want_of_data_is_open(closed: Bench) -> None:
-    """Twice as slow, with a p99 that too few requests carry: no number, so no pass."""
+    """Twice as slow, but too few requests for a p99: no number, so no pass."""
     few = changed(blocks([2.0] * 6), response__p50=Estimate(value=None, reason="too few", why="too few"))
     gate = gate_of(closed, few)
     assert gate.outcome == "open"
@@ -99,7 +99,7 @@ def test_a_null_for_want_of_data_is_open(closed: Bench) -> None:
 
 
 def test_a_candidate_beyond_the_time_out_fails(closed: Bench) -> None:
-    """70 % of its requests fail or time out: its median lies beyond every limit."""
+    """70 % of its requests fail or time out: its median is beyond every limit."""
     late = Estimate(value=None, reason="> time-out (70 % failed)", why="time-out")
     trials = changed(blocks(FLAT), response__p50=late, success_rate=Estimate(value=0.3))
     gate = gate_of(closed, trials)
@@ -120,7 +120,7 @@ def test_a_candidate_beyond_the_time_out_fails(closed: Bench) -> None:
 
 
 def test_a_candidate_that_fails_its_requests_fast_fails(closed: Bench) -> None:
-    """The survivors' times say that it is faster; 40 % of its requests failed."""
+    """The surviving requests are faster, but 40 % of the candidate's requests failed."""
     trials = changed(blocks([0.5 * one for one in FLAT]), success_rate=Estimate(value=0.6))
     gate = gate_of(closed, trials)
     assert (gate.outcome, gate.why) == ("fail", "success falls from 100 % to 60 %")
@@ -181,7 +181,8 @@ def test_success_that_may_have_fallen_keeps_a_gate_open(closed: Bench) -> None:
 
 
 def test_an_overloaded_candidate_fails(closed: Bench) -> None:
-    """A server at three times its capacity: its times grow with the run's length, whatever they are here."""
+    """A server at three times its capacity: its times grow with the run's length, whatever their values
+    here."""
     trials = [evolve(one, verdict__server="OVERLOADED") if one.case in HTTPS else one for one in blocks(FLAT)]
     gate = gate_of(closed, trials)
     assert gate.outcome == "fail"
@@ -202,7 +203,7 @@ def test_failing_is_holm_corrected_over_gates_and_passing_is_not(closed: Bench) 
 
 
 def with_success(trials: list[TrialResult], rates: list[float]) -> list[TrialResult]:
-    """The candidate's success rate, block by block."""
+    """Set the candidate's success rate, block by block."""
     return [
         evolve(
             one, metrics={**one.metrics, "probe.success_rate": Estimate(value=rates[one.block - 1], n=5000)}
@@ -214,7 +215,7 @@ def with_success(trials: list[TrialResult], rates: list[float]) -> list[TrialRes
 
 
 def test_a_loss_of_success_is_holm_corrected_too(closed: Bench) -> None:
-    """A single p of 0.019 that success fell: of one gate enough, of three not."""
+    """One p of 0.019 that success fell is enough for one gate, but not for three."""
     trials = with_success(blocks(FLAT), [0.722, 0.791, 0.8255, 0.8945, 0.929, 0.998])
     tls = evolve(PROTOCOL, fail_if="worse by more than 5 %")
     server = Comparison(name="cache", factor="server", baseline="backend", metric="probe.response.p50", fail_if="worse by more than 900 %")  # fmt: skip
@@ -229,7 +230,7 @@ def test_a_loss_of_success_is_holm_corrected_too(closed: Bench) -> None:
 
 
 def test_success_without_a_failure_costs_the_times_nothing(closed: Bench) -> None:
-    """It could not fail whatever was seen; where a request failed it could, and is one more test."""
+    """Without any failed request success cannot fail; with one it can, which is one more test."""
     ratios = [1.3, 1.08, 1.2, 1.1, 1.25, 1.07]
     assert gate_of(closed, blocks(ratios)).outcome == "fail"
     assert gate_of(closed, blocks(ratios, success=0.999)).outcome == "open"
@@ -318,7 +319,7 @@ def test_more_blocks_of_a_gate_count_the_distance_to_its_own_side(
 
 
 def test_a_goodput_of_0_in_some_blocks_keeps_a_gate_open(closed: Bench) -> None:
-    """Every response was slower than the limit in two of six blocks: no ratio, but no pass by the other
+    """Every response was slower than the limit in two of six blocks: no ratio, and no pass by the other
     four."""
     comparison = Comparison(name="tls", factor="protocol", baseline="http", metric="probe.goodput(200 ms)", fail_if="worse by more than 5 %")  # fmt: skip
     trials = [
@@ -352,7 +353,7 @@ def test_an_interaction_lacks_a_quadruple_that_is_late_at_the_first_level(closed
 
 
 def in_rounds(failing: int, slower: float = 1.0) -> Turned:
-    """Ten rounds of 100 requests around 10 ms; in the first `failing` of them 60 of these fail."""
+    """Return ten rounds of 100 requests around 10 ms; in the first `failing` rounds 60 of them fail."""
     took = np.linspace(9e6, 11e6, 100) * slower
     turns = tuple(ranked_values(took[: 40 if round_ < failing else 100], 100) for round_ in range(10))
     flags = np.zeros(10, dtype=bool)
@@ -401,7 +402,7 @@ def test_a_gate_over_a_servers_metric_looks_at_success_too(closed: Bench) -> Non
     ids=["fails", "hardly fails", "passes", "hardly passes"],
 )
 def test_a_gate_ends_early_only_at_strict_levels(centre: float, p: float, decided: bool) -> None:
-    """Eight blocks whose mean lies as far from the margin, in standard errors, as this p needs."""
+    """Eight blocks whose mean is as many standard errors from the margin as this p needs."""
     margin, scatter = log1p(0.05), np.array([-3, 3, -2, 2, -1, 1, 0.5, -0.5]) / 100
     se = float(scatter.std(ddof=1)) / sqrt(len(scatter))
     reach = float(stats.t.isf(p / 2, len(scatter) - 1)) * se

@@ -1,4 +1,4 @@
-"""The generator's harm by number, kept as rows or as histograms."""
+"""How much the generator's delays affect each number, for requests kept as rows or as histograms."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def context_of(group: Any, stats: tuple[str, ...] = STATS) -> Context:
 
 
 def of_rows(response: Any, lag: Any, read_lag: Any) -> Any:
-    """A group kept as rows; a read lag of −1 is none."""
+    """Return a group kept as rows; a read lag of −1 means none."""
     size = len(response)
     rows = {
         "ok": np.ones(size, bool),
@@ -37,7 +37,7 @@ def of_rows(response: Any, lag: Any, read_lag: Any) -> Any:
 
 
 def of_histograms(response: Any, lag: Any, read_lag: Any) -> Any:
-    """The same group, kept as histograms."""
+    """Return the same group, kept as histograms."""
     rows = of_rows(response, lag, read_lag).rows
     clean = rows["response_ns"] - rows["lag_ns"] - np.maximum(rows["read_lag_ns"], 0)
     sampled = rows["read_lag_ns"] >= 0
@@ -62,19 +62,19 @@ KEPT = pytest.mark.parametrize("kept", [of_rows, of_histograms])
 
 
 def judged(group: Any, stats: tuple[str, ...] = STATS) -> tuple[CheckResult, dict[str, str]]:
-    """The check's result, and the grade of each number by its last word."""
+    """Return the check's result, and the grade of each number by its last word."""
     nothing: Any = None
     found = GeneratorHarm().judge(nothing, nothing, context_of(group, stats))
     return found, {harm.number.rpartition(".")[2]: harm.grade for harm in found.harms}
 
 
 def spread(size: int) -> Any:
-    """Responses between 1 and 2 ms in no order."""
+    """Return responses between 1 and 2 ms in random order."""
     return MS + np.random.default_rng(7).permutation(size) * MS // size
 
 
 def some(size: int, count: int, value: int, other: int = 1_000) -> Any:
-    """So many of one value among the rest."""
+    """Replace this many responses by one value."""
     found = np.full(size, other)
     found[:: size // count][:count] = value
     return found
@@ -95,7 +95,7 @@ def test_a_read_lag_on_every_request_above_1000_a_second_harms_every_number(kept
 
 @KEPT
 def test_each_percentile_that_a_study_asks_for_is_judged(kept: Any) -> None:
-    """Tables show no p75, and a claim over it rests on it all the same; so does one over the survivors' alone."""
+    """Tables show no p75, but a claim over it depends on it; so does one over successful requests only."""
     late, clean = kept(spread(10_000) + 900_000, 0, np.full(10_000, 900_000)), kept(spread(10_000), 0, 1_000)
     assert judged(late, ("p75",))[1] == {"p75": "WEAK"}
     assert judged(clean, ("p75",))[1] == {"p75": "VALID"}
@@ -116,7 +116,7 @@ def test_nine_stamped_requests_refuse_nothing(kept: Any) -> None:
 
 @KEPT
 def test_67_stamped_requests_carry_no_p99(kept: Any) -> None:
-    """Their harm is told of the median; of the p99 it is said to be unknown, not small."""
+    """The harm to the median is reported; that to the p99 is reported as unknown, not as small."""
     response = spread(6_700)
     found, grades = judged(kept(response + 200_000, 0, some(6_700, 67, 200_000, other=-1)))
     assert grades == {"p50": "WEAK", "p90": "WEAK", "p95": "VALID", "p99": "VALID", "mean": "WEAK"}
@@ -129,8 +129,8 @@ def test_67_stamped_requests_carry_no_p99(kept: Any) -> None:
 
 @KEPT
 def test_late_reads_are_reported_for_the_affected_percentile(kept: Any) -> None:
-    """Of 1,000 stamped requests in 64,000 11 or 40 were read 10 ms late: the p99 most likely, or surely,
-    bears it; the median does not."""
+    """Of 1,000 stamped requests in 64,000 11 or 40 were read 10 ms late: the p99 is affected probably, or
+    certainly; the median is not."""
     for late, grade in ((5, "VALID"), (11, "WEAK"), (40, "WEAK")):
         lags = np.full(64_000, -1)
         lags[::64] = some(1_000, late, 10 * MS)
@@ -140,8 +140,8 @@ def test_late_reads_are_reported_for_the_affected_percentile(kept: Any) -> None:
 
 @KEPT
 def test_where_every_request_has_a_stamp_harm_is_what_was_done(kept: Any) -> None:
-    """11 of 1,000 were read 10 ms late, and all are known: the p99 that is shown bears
-    it, with no doubt of a sample."""
+    """11 of 1,000 were read 10 ms late, and all are known: the p99 is affected, without the uncertainty of
+    a sample."""
     lags = some(1_000, 11, 10 * MS)
     found, grades = judged(kept(spread(1_000) + lags, 0, lags))
     assert (found.grade, grades["p50"], grades["p99"]) == ("WEAK", "VALID", "WEAK")
@@ -164,7 +164,7 @@ def test_one_late_read_among_few_is_no_mean() -> None:
 
 
 def test_a_generator_that_stood_still_shows_in_the_mean() -> None:
-    """1,000 requests of 1 ms, 5 of them 200 ms late in beginning: no percentile up to p99 bears it, the mean does."""
+    """5 of 1,000 requests of 1 ms begin 200 ms late: no percentile up to p99 is affected, the mean is."""
     lag = np.zeros(1_000, np.int64)
     lag[700:705] = 200 * MS
     found, grades = judged(of_rows(MS + lag, lag, -1))
@@ -179,7 +179,8 @@ def test_how_far_a_number_may_be_off_is_its_own_harm() -> None:
 
 
 def test_failures_stand_on_top_of_the_sample_too() -> None:
-    """A tenth failed: the 90th percentile is the largest of the ok ones, in all requests and in the stamped."""
+    """A tenth failed: the 90th percentile is the largest ok response, of all requests and of the stamped
+    ones."""
     lags = np.full(9_000, -1)
     lags[::10] = some(900, 12, 10 * MS)
     group = of_rows(spread(9_000) + np.maximum(lags, 0), 0, lags)

@@ -1,4 +1,4 @@
-"""Imported runs and finished tables are judged as far as they hold facts."""
+"""Imported runs and finished tables are judged as far as their data allow."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_littles_law_is_reported_with_its_rest(jtl: ImportedRun) -> None:
 
 
 def test_more_at_work_than_there_are_is_refused(tmp_path: Path) -> None:
-    """Two runs in one file: twice as many requests under way as users."""
+    """Two runs in one file: twice as many concurrent requests as users."""
     one = files.write_jtl(tmp_path / "a.jtl", files.closed_loop(users=4, lasts=10_000, think=0, ramp=0))
     lines = one.read_text().splitlines()
     one.write_text("\n".join([lines[0], *(line for row in lines[1:] for line in (row, row))]) + "\n")
@@ -106,7 +106,7 @@ def test_more_at_work_than_there_are_is_refused(tmp_path: Path) -> None:
 
 
 def test_late_completions_are_reported_with_their_sign(tmp_path: Path) -> None:
-    """Ten users, answers of 8 to 12 s, 30 s: what was begun in the window fills more than the window."""
+    """Ten users, answers of 8 to 12 s, 30 s: requests begun in the window take longer than the window."""
     load = files.closed_loop(users=USERS, lasts=30_000, spent=(8_000, 12_000), think=0, ramp=0)
     (result,) = imported(tmp_path, str(files.write_jtl(tmp_path / "a.jtl", load))).findings.trials
     found = check(result, "imported-little")
@@ -129,8 +129,8 @@ def test_a_locust_history_has_means_and_no_percentile(tmp_path: Path) -> None:
 
 
 def test_replicates_of_levels_are_compared(tmp_path: Path) -> None:
-    """Four blocks, the later level twice as slow: the ratio of the files, and since
-    nobody drew their order, no claim."""
+    """Four blocks, the later level twice as slow: the ratio of the files but no claim, since nobody
+    randomised their order."""
     words = []
     for block in range(4):
         for level, spent in (("old", (80, 120)), ("new", (160, 240))):
@@ -183,7 +183,7 @@ def test_every_command_reads_an_imported_run(jtl: ImportedRun, tmp_path: Path) -
 
 
 def _shift(path: Path, by_ms: int) -> None:
-    """The same load, so much later."""
+    """Return the same load, this much later."""
     head, *rows = path.read_text().splitlines()
     moved = []
     for row in rows:
@@ -193,7 +193,7 @@ def _shift(path: Path, by_ms: int) -> None:
 
 
 def table(text: str, name: str = "results", **about: Any) -> Table:
-    """A table from its text, a row a line."""
+    """Return a table from its text, one row per line."""
     rows = [line.split(",") for line in text.strip().splitlines()]
     names = [cell.strip() for cell in rows[0]]
     columns = {column: tuple(row[place].strip() for row in rows[1:]) for place, column in enumerate(names)}
@@ -319,7 +319,7 @@ EACH = ("2,2",) * 4
 SHIFTED = "test,servers,median_ms,out_streams\n1,1,10,3\n1,1,10,6\n1,1,10,9\n2,2,{0},3\n2,2,{0},6\n2,2,{0},9"
 SENT = {"columns": {"mean": "response"}, "given": {"payload": "5 MB", "stated_unit": "ms"}}
 EDGES: list[tuple[str, list[Table], list[Table]]] = [
-    # check; the tables in which it finds something, just beyond its limit; those just within
+    # check; tables just beyond its limit, in which it finds something; tables just within
     ("littles-law", *([table(f"cpus,mean_response_ms,throughput_per_s\n1,{ms},5", **CLOSED)] for ms in (10_350, 10_250))),
     ("delay-is-think-time", *([table(THINKS.format(rate), **CLOSED)] for rate in (208, 212))),
     ("saturated-from-first-level", *([table(f"users,throughput_per_s\n1,100\n4,105\n16,{most}")] for most in (114, 120))),
@@ -374,7 +374,7 @@ def test_no_check_fails_at_an_extreme_cell(odd: Table) -> None:
 
 @pytest.mark.parametrize(("rate", "hinted"), [(130, True), (132.5, False)])
 def test_a_flat_rate_within_a_twentieth_of_a_links_hints_at_it(rate: float, hinted: bool) -> None:
-    """1 Gbit/s carry 125 MB a second."""
+    """1 Gbit/s is 125 MB per second."""
     flat = table(f"users,throughput_per_s\n1,{rate}\n4,{rate}\n16,{rate}", given={"payload": "1 MB"})
     (found,) = judged("saturated-from-first-level", flat).findings
     assert ("perhaps a link of 1 Gbit/s" in found.sentence) == hinted
@@ -408,7 +408,7 @@ def test_a_cell_is_a_number_or_none(cell: str, is_one: float | None) -> None:
 
 
 def test_odd_cells_break_no_check() -> None:
-    """Every check reads a table of everything, whose cells are no numbers, zeros and infinities."""
+    """Every check reads a table of all columns, whose cells are text, zeros and infinities."""
     names = {name for planted, clean in CASES.values() for one in (*planted, *clean) for name in one.columns}
     for cell in ("", "0", "-1", "1e308", "x", "=cmd()", "\u202e1"):
         columns = dict.fromkeys(sorted(names), (cell, cell, "1"))

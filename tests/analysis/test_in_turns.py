@@ -1,4 +1,4 @@
-"""Runs whose sides took turns, from their tables to the gate: what was planted is found, and nothing else."""
+"""Runs by turns, from their tables to the gate: planted effects are found, and nothing else."""
 
 from __future__ import annotations
 
@@ -162,7 +162,8 @@ def delayed(late_ns: int, stamped: float = 1.0) -> Turned:
 
 
 def test_a_round_has_an_effect_without_the_generator_s_own_delays() -> None:
-    """Known for each request, so that the same rounds give both effects; else for whole trials only."""
+    """The delays are known for each request, so the same rounds give both effects; otherwise for whole
+    trials only."""
     effect = _effect((delayed(0), delayed(1_000_000)), 0.95)
     assert (effect.effect, effect.clean) == (pytest.approx(log(1.1)), pytest.approx(0.0, abs=1e-9))
     assert isnan(_effect((delayed(0), delayed(1_000_000, stamped=0.5)), 0.95).clean)
@@ -195,7 +196,7 @@ def of_side(within: float, between: float) -> Turned:
 
 
 def test_the_side_that_defers_work_is_not_hidden_by_the_other() -> None:
-    """The treatment puts off 8 % of its CPU, on average over its blocks; both together 4 %."""
+    """The treatment defers 8 % of its CPU, on average over its blocks; both sides together 4 %."""
     treatment = [of_side(0.5, 0.03), of_side(0.5, 0.05)]
     (found,) = _defer([[of_side(0.5, 0.0)] * 2, treatment])
     assert found is not None
@@ -239,7 +240,7 @@ def test_turns_that_overlap_are_no_record(changes: dict[str, object]) -> None:
 
 @pytest.mark.parametrize(("in_turns", "grade"), [(True, "VALID"), (False, "REFUSED")])
 def test_sides_were_ramped_up_before_their_turns(tmp_path: Path, in_turns: bool, grade: str) -> None:
-    """The users of a ramp are missing in a load that began with it, and in no turn."""
+    """The users of a ramp are missing in a load that begins with the ramp, but not in turns."""
     run = made(tmp_path, TurnModel())
     trial = read_trial(run.trial(run.sealed_trials()[0]))
     config = case_configs(run.lock())[trial.case]

@@ -1,4 +1,4 @@
-"""Percentiles, intervals and tests between runs against brute force and simulation."""
+"""Percentiles, intervals and tests between runs, checked against brute force and simulation."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_failures_rank_above_every_limit() -> None:
     ("p", "least"), [(0.5, 6), (0.75, 13), (0.9, 36), (0.95, 72), (0.99, 368), (0.999, 3688)]
 )
 def test_a_percentile_below_the_least_sample_is_marked(p: float, least: int) -> None:
-    """The clean case has as many as both ends need; the planted one a request less."""
+    """The clean case has just enough requests for both ends; the planted one has one less."""
     assert least_n_eff(p) == least
     assert max(p, 1 - p) ** least <= 0.025 < max(p, 1 - p) ** (least - 1)
     below, enough = (percentile(ranked_values(np.arange(1, n + 1)), p) for n in (least - 1, least))
@@ -207,8 +207,8 @@ def _autoregressive(rng: np.random.Generator, rho: float, size: int) -> np.ndarr
 
 @pytest.mark.parametrize("busy", [0.5, 0.9])
 def test_p99s_of_a_busy_server_are_shown_whatever_the_run_was_like(busy: float) -> None:
-    """Shown only where a run happened to be calm, p99s at 90 % utilisation read 28 % low, and their intervals held
-    the truth in 31 %."""
+    """When p99s at 90 % utilisation were shown only for runs that happened to be calm, they read 28 % low,
+    and their intervals contained the truth in 31 %."""
     found = [_queue(busy, seed) for seed in range(60)]
     true = -np.log(0.01) / (1000 / busy - 1000)
     assert all(one.value is not None for one in found)
@@ -221,7 +221,7 @@ def test_p99s_of_a_busy_server_are_shown_whatever_the_run_was_like(busy: float) 
 
 
 def _queue(busy: float, seed: int) -> Estimate:
-    """The p99 of 20 s before one exponential server, 1,000 requests a second, in its steady state."""
+    """Return the p99 of 20 s of one exponential server, 1,000 requests a second, in its steady state."""
     dice = np.random.default_rng([seed, int(100 * busy)])
     due = np.cumsum(dice.exponential(1e-3, 36_000))
     work = np.cumsum(spent := dice.exponential(busy * 1e-3, 36_000))

@@ -1,4 +1,4 @@
-"""Whole trials and runs: metrics against the planted truth, verdicts, cases, thresholds, findings."""
+"""Whole trials and runs: metrics compared with the planted truth, verdicts, cases, thresholds, findings."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_higher_percentiles_and_the_mean_are_the_lognormals(closed: Bench, findi
 
 
 def test_rows_and_histograms_agree(closed: Bench) -> None:
-    """The probe's rows taken away, its percentiles come from its histograms."""
+    """Without the probe's rows, its percentiles come from its histograms."""
     trial = closed.trial("TC4.r1")
     nobody = with_table(trial, "samples", group=lambda table: np.full_like(table["group"], 9))
     by_rows, by_histogram = (judge_trial(one, closed.config(trial)).metrics for one in (trial, nobody))
@@ -89,7 +89,7 @@ def test_servers_and_feeders_are_measured(findings: Findings) -> None:
 
 
 def test_every_name_is_the_catalogues(closed: Bench, findings: Findings) -> None:
-    """Whatever is measured can be named in a threshold, and reads back as itself."""
+    """Every measured name can be used in a threshold, and is parsed back to itself."""
     config = closed.configs["TC4"]
     for name in next(one for one in findings.trials if one.case == "TC4").metrics:
         assert str(metric_of(name, config)) == name
@@ -225,7 +225,7 @@ def test_a_number_missing_in_a_run_is_missing_in_the_case() -> None:
 
 
 def test_what_decides_is_the_code_and_never_the_words() -> None:
-    """A sentence that only sounds like it is no time-out."""
+    """A sentence that merely resembles it is no time-out."""
     words = Estimate(value=None, reason="> time-out (3 % failed)", why="too few", need=368)
     assert over_runs([{"g.response.p99": words}])["g.response.p99"].why == "too few"
     coded = evolve(words, reason="other words", why="time-out")
@@ -240,7 +240,7 @@ def test_an_incomplete_run_says_so(closed: Bench) -> None:
 
 
 def test_names_mean_nothing(closed: Bench) -> None:
-    """The same trial under other names has the same verdict and numbers."""
+    """The same trial under other names has the same verdicts and numbers."""
     trial = closed.trial("TC4.r1")
     summary = evolve(trial.summary, trial="zebra.r1", case="zebra")
     one, other = (
@@ -266,7 +266,7 @@ def test_the_remedy_of_the_worst_check_is_the_trials(closed: Bench) -> None:
 
 
 def empty(trial: TrialData) -> TrialData:
-    """Nothing at all happened: every table empty, every count 0."""
+    """Nothing happened: all tables empty, all counts 0."""
     counts = [name for name, field in GroupSummary.model_fields.items() if field.annotation is int]
     none = dict.fromkeys(counts, 0)
     bare = evolve(

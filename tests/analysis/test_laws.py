@@ -1,4 +1,4 @@
-"""Each law on numbers whose answer is known by arithmetic: planted cases, clean ones."""
+"""Each law on planted and clean numbers whose answer follows by arithmetic."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ N_STAR = (ALONE_S + THINK_S) / (DEMAND_S / 2)
 def server(
     users: float, block: int = 0, think_s: float = THINK_S, rest: float = 0.0, noise: float = 0.01
 ) -> Run:
-    """A run on a server that follows its asymptotes; two cores."""
+    """Return a run on a server that follows its asymptotes; two cores."""
     draw = np.random.default_rng([int(users), block, round(1e3 * think_s)])
     throughput = min(users / (ALONE_S + think_s), 2 / DEMAND_S) * (1 + noise * draw.standard_normal())
     response = max(users / throughput - think_s, 1e-3)
@@ -94,7 +94,8 @@ def test_a_use_that_does_not_grow_is_somebody_elses() -> None:
 
 
 def test_the_scatter_of_a_full_server_cannot_separate_rest_from_demand() -> None:
-    """50 users at 11 requests a second, whatever they think: single runs differ by a third, their levels don't."""
+    """50 users at 11 requests a second, for any think time: single runs differ by a third, their levels
+    don't."""
     rng = np.random.default_rng(2)
     runs = [
         Run(throughput_rps=x, response_s=50 / x - think_s, users=50, think_s=think_s, block=block, uses={"CPU": 1.96})
@@ -137,7 +138,7 @@ def test_a_limit_outside_the_levels_is_not_bracketed(users: tuple[int, ...], sta
 
 
 def test_a_bottleneck_that_nobody_read_is_found_by_throughput() -> None:
-    """The resource that was read is used to a tenth where throughput is flat: it is not what limits."""
+    """The resource that was read is used to a tenth when throughput is flat, so it is not the limit."""
     laws = users_laws(3, 6, 12, 24, 48, 96, resources=(Resource("CPU", "cpu", 20.0),))
     assert laws.ground.bottleneck is None
     assert laws.limit.value == pytest.approx(N_STAR, rel=0.1)
@@ -161,7 +162,7 @@ def test_a_capacity_that_was_exceeded_says_nothing(used: float, sound: bool) -> 
 
 
 def test_the_interval_is_widened_by_half_of_the_waiting_that_was_subtracted() -> None:
-    """Two users of one core, 10 ms of it a request and 90 ms of thinking."""
+    """Two users of one core: 10 ms of it per request, and 90 ms of think time."""
     alone_s, think_s = 0.01, 0.09
     runs = [
         Run(
@@ -343,7 +344,8 @@ def test_a_peak_that_is_not_there_is_not_reported() -> None:
 
 
 def ramp(at: float, points: int = 200, noise: float = 0.1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Load from 0 to 100, response of 10 ms that doubles every 10 beyond `at`, errors that rise to 20 % beyond it."""
+    """Return a load from 0 to 100, with a response of 10 ms that doubles every 10 beyond `at`, and errors
+    that rise to 20 % beyond it."""
     load = np.linspace(0.5, 100, points)
     rng = np.random.default_rng(int(at))
     response = 0.01 * (1 + np.maximum(load - at, 0) / 10) * np.exp(noise * rng.standard_normal(points))
@@ -361,7 +363,7 @@ def test_a_ramp_breaks_where_it_was_planted(at: float) -> None:
 
 
 def test_a_ramp_of_arrivals_breaks_where_the_server_is_full() -> None:
-    """Two workers of 10 ms bear 200 a second; the rate rises to 400 in 6 s."""
+    """Two workers of 10 ms handle 200 a second; the rate rises to 400 in 6 s."""
     count, interval_s = 1_200, 0.01
     due_s = 6 * np.sqrt((np.arange(count) + 0.5) / count)
     run = simulate_open((Station(0.01, 2, cv=0.0),), due_s, seed=1)
@@ -399,7 +401,7 @@ def test_a_second_piece_is_the_better_fit_where_chance_makes_it_so_once_in_a_tho
     [("response", 0.22, False), ("response", 0.28, True), ("errors", 0.009, False), ("errors", 0.011, True)],
 )
 def test_a_ramp_breaks_where_its_end_matters(what: What, end: float, breaks: bool) -> None:
-    """A quarter above the line that response followed, one error in a hundred."""
+    """It is a quarter above the line that the response followed, or has one error in a hundred."""
     load = np.linspace(0.5, 100, 200)
     beyond = end * np.maximum(load - 60, 0) / 40
     noise = np.random.default_rng(5).standard_normal(len(load))

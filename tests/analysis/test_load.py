@@ -1,4 +1,5 @@
-"""The summary of one load: each request in one bar, verdicts of the judge, nulls with reasons."""
+"""The summary of one load: each request is in exactly one bar, verdicts are the judge's, nulls have
+reasons."""
 
 from __future__ import annotations
 
@@ -82,7 +83,7 @@ def test_overload_is_attributed_to_the_server_not_the_instrument(open_loop: Benc
 
 
 def test_each_number_has_the_grade_that_the_judge_gave_it(open_loop: Bench) -> None:
-    """A gap of 0.3 s leaves too little of so short a load to tell by how much it was pushed."""
+    """With a gap of 0.3 s, so short a load has too little left to estimate the effect."""
     trial = open_loop.trial("TC0.r1")
     for planted in (trial, with_gaps(trial, [(0.6, 0.9)])):
         config = open_loop.config(trial)

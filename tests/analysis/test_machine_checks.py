@@ -1,4 +1,4 @@
-"""The rows of docs/method.md §3 about the machine: planted, just inside, not measured."""
+"""The checks of docs/method.md §3 about the machine: planted, just within the limit, and not measured."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def under(**changes: dict[str, Any]) -> Plant:
 
 @planting
 def later(trial: TrialData, config: CaseConfig, **clocks: int) -> Planted:
-    """The clocks after the load, by how much they are ahead of where they should be."""
+    """Set the clocks after the load ahead of where they should be."""
     after = trial.lab.conditions.after
     ahead = {name: getattr(after, name) + by for name, by in clocks.items()}
     return with_conditions(trial, after=ahead), config
@@ -87,7 +87,8 @@ def looked_up(trial: TrialData, config: CaseConfig, client: str, spent_ns: int =
 def fast_load(
     trial: TrialData, config: CaseConfig, limit_share: float | None, open_loop: bool = False
 ) -> Planted:
-    """The load uses 93 % of its core; this share of the only limit of a server's own is in use (None: none was read)."""
+    """The load uses 93 % of its core, and this share of the server's only limit is in use (None: no limit
+    was read)."""
     trial, config = read("generator", "cpu_seconds_total", rate(0.31))(trial, config)
     trial = without_readings(trial, trial.monitors["service"] != "")
     if limit_share is not None:
@@ -102,7 +103,7 @@ def fast_load(
 
 @planting
 def few_ports(trial: TrialData, config: CaseConfig, **changes: object) -> Planted:
-    """Ports too few for the connections made, and a difference to every group."""
+    """Leave too few ports for the connections made, and change every group."""
     few = {"local_ports": 100, "port_reuse_s": 60.0}
     trial, config = under(machine=few, before={"time_wait": 0})(trial, config)
     for group in config.groups:
@@ -120,7 +121,7 @@ def two_families(trial: TrialData, config: CaseConfig) -> Planted:
 
 @planting
 def paused(trial: TrialData, config: CaseConfig, seconds: float) -> Planted:
-    """A monitor of the cache reads pauses of its garbage collector."""
+    """Let a monitor of the cache read pauses of its garbage collector."""
     table = trial.monitors
     rows = np.flatnonzero((table["monitor"] == "others") & (table["entity"] == "sshd 812"))
     metric, value = np.array(table["metric"]), np.array(table["value"])
@@ -130,14 +131,14 @@ def paused(trial: TrialData, config: CaseConfig, seconds: float) -> Planted:
 
 @planting
 def workers(trial: TrialData, config: CaseConfig, *connections: int, listeners: int = 0) -> Planted:
-    """A monitor counts the connections of each of the cache's workers at 0.6 s."""
+    """Let a monitor count the connections of each of the cache's workers at 0.6 s."""
     rows = [("", "listeners", float(listeners or len(connections)))]
     rows += [(str(pid), "connections", float(count)) for pid, count in enumerate(connections, 900)]
     return with_rows(trial, ((600_000_000, "cache", "workers", *row) for row in rows)), config
 
 
 def with_rates(trial: TrialData, entity: str = "", monitor: str = "truth", **rates: float) -> TrialData:
-    """Monitors of the cache read these counters of an entity, by metric: growth a second."""
+    """Let monitors of the cache read these counters of an entity, by metric: growth per second."""
     at = range(0, 1_600_000_000, 100_000_000)
     rows = (
         (ns, "cache", monitor, entity, metric, rate * ns / 1e9) for metric, rate in rates.items() for ns in at
@@ -149,8 +150,8 @@ def with_rates(trial: TrialData, entity: str = "", monitor: str = "truth", **rat
 def link(
     trial: TrialData, config: CaseConfig, bytes_per_s: float, used: float, held_s: float | None
 ) -> Planted:
-    """The cache's link has this rate, carried so much of it, and held bodies back for so long a
-    second; or nobody read how long."""
+    """Give the cache's link this rate and use; it held bodies back for this long per second (None: not
+    read)."""
     limit = Setting(name=LINK_RATE, asked=f"{bytes_per_s:g}", found=f"{bytes_per_s:g}")
     trial = with_service(trial, "cache", settings=lambda old: (limit, *old))
     held = {} if held_s is None else {"link_held_seconds_total": held_s}
@@ -158,7 +159,7 @@ def link(
 
 
 def without_rows(group: Group) -> Group:
-    """The same group, whose requests name no feeder."""
+    """Return the same group without a feeder in its requests."""
     return evolve(group, request__path=(), request__headers=(), request__checks=())
 
 
@@ -166,8 +167,8 @@ def without_rows(group: Group) -> Group:
 def files(
     trial: TrialData, config: CaseConfig, resident: float, reads: float = 0.0, size: float = 2.0**20
 ) -> Planted:
-    """The cache tells of 1 MiB of files, of which this share is in the page cache, and reads this
-    share of what it sends from a disk."""
+    """Let the cache report 1 MiB of files with this share in the page cache, and read this share of what
+    it sends from a disk."""
     before = trial.lab.before["cache"]
     values = {**before.values, FILES: size, RESIDENT_FILES: resident * size}
     trial = evolve(trial, lab__before={**trial.lab.before, "cache": evolve(before, values=values)})
@@ -184,8 +185,9 @@ def dropped(
     reads: float | None = 1.0,
     repeats: float | None = 1.0,
 ) -> Planted:
-    """The same files, many and large, which a step before the trial dropped from the page cache. Each row was asked so often
-    (None: no row stands for a file), and a disk read this share of what was sent (None: nobody counted)."""
+    """The same files, many and large, which a step before the trial dropped from the page cache. Each row
+    was requested this often (None: no row stands for a file), and a disk read this share of what was sent
+    (None: not counted)."""
     trial, config = files(resident, size=2.0**40)(trial, config)
     mine = trial.monitors["metric"] == "read_bytes_total"
     if reads is None:
@@ -207,7 +209,7 @@ def dropped(
 
 @planting
 def quota(trial: TrialData, config: CaseConfig, cores: str, throttled_s: float | None) -> Planted:
-    """The cache has a CPU quota that held it back for so long; a monitor read it, or none did."""
+    """Give the cache a CPU quota that held it back for this long, read by a monitor or not."""
     limit = Setting(name=CPUS, asked=cores, found=cores)
     trial = with_service(trial, "cache", settings=lambda old: (limit, *old))
     if throttled_s is None:
@@ -231,8 +233,8 @@ def shared_quota(
     group: str = "cache",
     processes: int = 1,
 ) -> Planted:
-    """A quota of the cache's own group, or of a machine's, used to this share; its
-    processes' own readings are there too."""
+    """Use a quota of the cache's own group, or of a machine's, to this share; its processes' own readings
+    exist too."""
     limit = Setting(name=CPUS, asked=f"{cores:g}", found=f"{cores:g}")
     fact = GroupFact(name=group, paths={}, settings=(limit,))
     own = tuple(ProcessFact(name=f"p{pid}", pid=pid, start_ticks=1) for pid in range(1, processes + 1))
@@ -253,8 +255,8 @@ def disk_rate(
     controller: str = "unified",
     bursts: bool = False,
 ) -> Planted:
-    """The cache's group may move 10 MB a second from or to its disk, and moved this share of it;
-    or all of it half of the time."""
+    """The cache's group may move 10 MB a second from or to its disk, and moved this share of it; or all of
+    it for half of the time."""
     limit = Setting(name=f"disk_{way}_bytes_per_s", asked="10000000", found="10000000")
     fact = GroupFact(name="cache", paths={controller: ""}, settings=(limit,))
     own = (ProcessFact(name="p", pid=1, start_ticks=1),)
@@ -272,7 +274,7 @@ def disk_rate(
 
 @planting
 def faulted_writes(trial: TrialData, config: CaseConfig, controller: str) -> Planted:
-    """A planned fault limits what the cache writes; it had no such limit before."""
+    """Let a planned fault limit the cache's writes, which had no such limit before."""
     fact = GroupFact(name="cache", paths={controller: ""}, settings=())
     trial = with_service(trial, "cache", groups=(fact,))
     limits = {"disk_write_bytes_per_s": 1e6}
@@ -291,8 +293,8 @@ def own_link(
     late_s: float | None = None,
     cores: float = 0.1,
 ) -> Planted:
-    """The cache's own link has this rate and 20 ms, and carried so much of it each way; packets
-    were so late, a thousand a second."""
+    """Give the cache's own link this rate and 20 ms, this load each way, and packets that were this late,
+    a thousand per second."""
     held = [Setting(name=LINK_SPEED, asked=f"{rate:g}", found=f"{rate:g}")]
     held += [Setting(name=LINK_LATENCY, asked="0.02", found="0.02")] if late_s is not None else []
     line = "told" if late_s is not None else None
@@ -307,8 +309,8 @@ def own_link(
 
 @planting
 def carried(trial: TrialData, config: CaseConfig, share: float, ended_before: bool = False) -> Planted:
-    """Requests of the background that began before the kept window and failed, so many that with them this share of all
-    has: after the window's begin, or before it."""
+    """Add failed requests of the background that began before the kept window and are this share of all:
+    they end after the window's begin, or before it."""
     table, window = trial.intervals, kept_window(trial.summary)
     mine = table["group"] == [group.name for group in trial.summary.groups].index("background")
     earlier, kept = mine & (table["interval"] < window.first), mine & (table["interval"] >= window.first)
@@ -419,7 +421,7 @@ PLANTED: list[tuple[str, Plant, str, str]] = [
     ("hiccups", read("generator", "hiccup_seconds", lambda at, _: np.full(len(at), 1e-5)), "VALID", "The longest stall on a core"),
 ]  # fmt: skip
 UNUSUAL: list[tuple[Plant, str]] = [
-    # plant, words that the facts have of it; "": nothing is unusual
+    # plant, words that the facts have for it; "": nothing is unusual
     (read("host", "drop_pagecache_total", jump(1.0)), "dropped the page cache 1 times"),
     (under(before={"time_wait": 1400}), ""),
     (under(before={"time_wait": 1450}), "1,450 of 28,232 local ports"),
@@ -478,7 +480,8 @@ def test_who_waited_through_the_window_takes_success_and_response_with_him(close
 
 
 def test_success_that_may_be_too_high_meets_no_limit_above_what_it_may_be(closed: Bench) -> None:
-    """By at most 4.5 points it is VALID, and 99 % of success is not shown."""
+    """If success may be too high by at most 4.5 points it is VALID, and a success of 99 % is not shown to
+    be met."""
     trial, config = carried(0.045)(closed.trial("TC4.r1"), closed.configs["TC4"])
     found = judge_trial(trial, config)
     assert next(one for one in found.verdict.checks if one.check == "carried-over").grade == "VALID"
@@ -497,7 +500,7 @@ def test_success_that_may_be_too_high_meets_no_limit_above_what_it_may_be(closed
     ],
 )
 def test_error_limits_below_the_possible_errors(closed: Bench, share: float, text: str, outcome: str) -> None:
-    """Success may be 4.5 points lower, which is no share of 0 errors."""
+    """Success may be 4.5 points lower, which says nothing about 0 errors."""
     trial, config = carried(share)(closed.trial("TC4.r1"), closed.configs["TC4"])
     config = evolve(config, thresholds=(text,))
     (found,) = judge_run(closed.lock, {"TC4": config}, [trial]).thresholds
@@ -513,14 +516,14 @@ def test_arrivals_of_an_open_loop_wait_for_nobody(open_loop: Bench) -> None:
 
 
 def test_without_a_limit_of_a_server_the_rate_is_the_load_s_as_well(closed: Bench) -> None:
-    """Nobody knows which of the two it was: a claim over such rates would compare generators."""
+    """It is unknown which of the two limited the rate: a claim over such rates would compare generators."""
     found = check(*fast_load(None)(closed.trial("TC4.r1"), closed.configs["TC4"]), "generator-cpu")
     assert (found.grade, found.on("background.throughput")) == ("REFUSED", "REFUSED")
     assert "no limit of a server's own was read" in found.sentence
 
 
 def long_gap(seconds: float, metric: str = "hiccup_seconds") -> Plant:
-    """A gap of the probe's thread, told by the look at 0.6 s."""
+    """Add a gap of the probe's thread, reported by the look at 0.6 s."""
     return read("generator", metric, lambda at, old: np.where(at == 0.6, seconds, old), "probe.0/0")
 
 
@@ -584,7 +587,7 @@ def test_who_used_the_cpu_is_named(closed: Bench) -> None:
 
 
 def test_an_old_trial_without_the_facts_is_not_measured_and_not_broken(closed: Bench) -> None:
-    """A run of an svload that recorded none of them: nothing is VALID by silence."""
+    """An svload that recorded none of them made the run: no check is VALID because a fact is missing."""
     trial = closed.trial("TC4.r1")
     bare = without_readings(trial, ~np.isin(trial.monitors["monitor"].astype(str), ("sampler", "process")))
     bare = evolve(bare, lab__conditions=None)
@@ -622,7 +625,7 @@ def test_servers_elsewhere_are_not_the_same_host(closed: Bench) -> None:
 
 
 def test_a_clock_that_can_not_be_read_is_not_measured(closed: Bench) -> None:
-    """No change of source; what was read of it still counts."""
+    """No change of the clock source; the readings it does have still count."""
     trial, config = closed.trial("TC4.r1"), closed.configs["TC4"]
     for unread in (under(after={"clock_source": None}), under(before={"clock_source": None})):
         found = check(unread(trial, config)[0], config, "clocks")
@@ -636,7 +639,7 @@ def test_a_clock_that_can_not_be_read_is_not_measured(closed: Bench) -> None:
 
 
 def elsewhere(trial: TrialData) -> TrialData:
-    """Its servers on another machine, of which nothing is read."""
+    """Put its servers on another machine, which is not read."""
 
     def away(one: ServiceFacts) -> ServiceFacts:
         ends = tuple(evolve(end, address="192.0.2.7") for end in one.endpoints)
@@ -651,7 +654,7 @@ def resent(trial: TrialData, count: int) -> TrialData:
 
 
 def test_segments_that_the_path_lost_make_the_tail_rough(closed: Bench) -> None:
-    """A hundredth of the requests waited for one: that is the p99, and no median."""
+    """A hundredth of the requests waited for a retransmission: that affects the p99, but no median."""
     trial = elsewhere(closed.trial("TC0.r1"))
     config = closed.config(trial)
     asked = sum(group.begun for group in trial.summary.groups)

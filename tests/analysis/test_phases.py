@@ -1,4 +1,4 @@
-"""What a run recorded of itself: where its time went, which rules judged it, its stacks."""
+"""A run's record of itself: where its time went, which rules judged it, and its stacks."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Planted disturbances in virtual time: the same arrivals and service times with and without them, so that the truth
-is known. The true value of a number lies within its range in 95 % of the trials, of each kind."""
+"""Planted disturbances in virtual time: the same arrivals and service times with and without them, so that
+the truth is known. The true value of a number lies within its range in 95 % of the trials of each kind."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def nothing(dice: Dice, end_s: float) -> tuple[Floats, float]:
 
 
 def spell(dice: Dice, end_s: float) -> tuple[Floats, float]:
-    """Strangers have half of the core for 5 of the 20 s."""
+    """Let strangers have half of the core for 5 of the 20 s."""
     begins = np.arange(5.0, 10.0, 0.008)
     return np.column_stack([begins, begins + 0.004]), 0.25
 
@@ -60,8 +60,8 @@ def test_a_quiet_machine_widens_nothing(closed: Bench, loop: str) -> None:
 
 
 def test_users_who_wait_bound_what_a_full_server_lost(closed: Bench) -> None:
-    """Behind other programs its queue never empties, so the index of disturbance says nothing; but its users'
-    cycles became longer by no more than those programs had of the core."""
+    """Beside other programs the queue of a full server never empties, so the index of disturbance says
+    nothing; but its users' cycles became longer by at most the share of the core that those programs had."""
     one = one_trial(closed, spell, "full")
     found = ranged(one.trial, one.config, ("mean", *STATS))
     for stat in STATS:
@@ -71,8 +71,8 @@ def test_users_who_wait_bound_what_a_full_server_lost(closed: Bench) -> None:
 
 
 def test_the_calm_part_of_a_trial_bounds_its_numbers(closed: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A quarter of the time is disturbed: the rest shows what its percentiles would be. A thin copy shows it less
-    exactly."""
+    """A quarter of the time is disturbed: the rest shows what its percentiles would be. A thin copy shows
+    it less exactly."""
     one = one_trial(closed, spell)
     window = (0, 600)
     thin = replace(one.trial, histograms=coarsen(one.trial.histograms, window), thinned=True)
@@ -85,7 +85,7 @@ def test_the_calm_part_of_a_trial_bounds_its_numbers(closed: Bench, monkeypatch:
 
 
 def test_what_nobody_read_takes_the_widest_range(closed: Bench) -> None:
-    """And never none: the less is known, the wider."""
+    """Never the narrowest: the less is known, the wider the range."""
     quiet = one_trial(closed, nothing)
     unread = read(_unread(quiet), END_S, others=None)
     found = ranged(unread, quiet.config)["response.p50"]
@@ -119,7 +119,8 @@ def test_beside_more_than_was_fitted_nothing_narrows_a_range(
 
 @pytest.mark.parametrize("waits_s", [3.0, 3.3])
 def test_a_backlog_that_others_may_have_caused_says_nothing(closed: Bench, waits_s: float) -> None:
-    """Four in five of the due requests are completed; 19 in 20 would be, had the servers had 16 % more time."""
+    """Four in five of the due requests are completed; 19 in 20 would be if the servers had had 16 % more
+    time."""
     quiet = one_trial(closed, nothing)
     due = np.arange(0.0, END_S, 0.01)
     made, config = as_trial(closed, Requests(due, due / 0.8 + 0.02), END_S)
@@ -144,9 +145,9 @@ def lost_of(quiet: Planted, trial: TrialData) -> Lost:
 @pytest.mark.parametrize(
     ("others_s", "waits_s", "cpu_s", "handed_on_s"),
     [
-        # two threads wait for one other program at most: 4 s of 20
+        # at most two threads wait for one other program: 4 s of 20
         (2.0, 10.0, 0.0, 4 / (1 - 0.2)),
-        # behind a full core each delay is handed on a hundred times
+        # behind a full core each delay is passed on a hundred times
         (0.02, 0.02, 19.9, 0.02 * 100),
     ],
 )
@@ -158,7 +159,7 @@ def test_what_waits_hand_on(
 
 
 def test_other_programs_are_taken_to_share_two_cores_where_nobody_read_the_waits(quiet: Planted) -> None:
-    """0.4 of 4 cores: a fifth of two, of which a twentieth does nothing."""
+    """0.4 of 4 cores: a fifth of two, of which a twentieth has no effect."""
     trial = read(_unread(quiet), END_S, others=evenly(8.0))
     trial = without_readings(trial, trial.monitors["monitor"] == "switches")
     more = [
@@ -171,7 +172,7 @@ def test_other_programs_are_taken_to_share_two_cores_where_nobody_read_the_waits
 
 
 def beside_a_spell(quiet: Planted, length_s: float, cpu_s: float) -> Lost:
-    """Other programs have all of the core from 2 s on, for so long."""
+    """Let other programs have the whole core from 2 s on, for this long."""
     spells = within([(2.0, 2.0 + length_s)])
     return lost_of(quiet, read(_unread(quiet), END_S, others=spells, waits=spells, cpu=evenly(cpu_s)))
 
@@ -180,13 +181,13 @@ def beside_a_spell(quiet: Planted, length_s: float, cpu_s: float) -> Lost:
 def test_readings_bound_nothing_where_a_queue_is_there_half_of_the_time(
     quiet: Planted, share: float, clogged: bool
 ) -> None:
-    """A core that is half in use empties it in a third of the time in which it grew."""
+    """A core at half utilisation empties the queue in a third of the time in which it grew."""
     found = beside_a_spell(quiet, share * END_S * 3 / 4, END_S / 2)
     assert bool(np.isinf(found.handed_on_s).all()) == clogged
 
 
 def test_a_queue_empties_at_most_as_fast_as_at_a_use_of_70_percent(quiet: Planted) -> None:
-    """A tenth of the core is in use: of each second 1/1.1 is wanted by others."""
+    """A tenth of the core is in use: of each second 1/1.1 is used by others."""
     found = beside_a_spell(quiet, 2.0, END_S / 10)
     emptying_s = 2 * (1 / 1.1 - 0.3) / 0.3
     assert found.disturbed.mean() * END_S == pytest.approx(2 + emptying_s, abs=0.3)
@@ -200,8 +201,8 @@ def group_of(quiet: Planted) -> GroupView:
 def beside(
     group: GroupView, index: float = 0.0, disturbed: slice = slice(0, 1), strangers: float = 0.0
 ) -> _OfGroup:
-    """The group where that index of disturbance was lost, all of it in the first interval, and these intervals were
-    disturbed."""
+    """Return the group where this index of disturbance was lost, all of it in the first interval, and
+    these intervals were disturbed."""
     handed_on_s, where = np.zeros(group.window.size), np.zeros(group.window.size, dtype=bool)
     handed_on_s[0] = index * float(group.intervals["response_sum_ns"].sum()) / 1e9
     where[disturbed] = True
@@ -222,7 +223,7 @@ def bounded(
 
 
 def test_the_goodput_without_a_disturbance_lies_within_the_range(closed: Bench) -> None:
-    """For limits near the 95th percentile; of 90 trials, 81 would still be 95 %."""
+    """For limits near the 95th percentile; of 90 trials, 81 would still be consistent with 95 %."""
     held, above = [], []
     for kind, loop, seed in product(FITTED, LOOPS, range(6)):
         one = planted(closed, np.random.default_rng([seed, len(kind)]), FITTED[kind], "burns", loop)

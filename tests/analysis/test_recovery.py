@@ -1,4 +1,4 @@
-"""How soon a load is back after a planned fault, and which checks know of the fault."""
+"""Recovery times after planned faults, and which checks take the fault into account."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ def event(
 def load(
     *spells: tuple[float, float, float, float], shape: str = "constant", due: int = DUE, first: int = 0
 ) -> GroupView:
-    """A group of 10 ms, all ok, but for (begin, end, response in ms, share ok); `first`: where its window begins."""
+    """Return a group of 10 ms, all ok, except for (begin, end, response in ms, share ok); `first`: its
+    window's begin."""
     response = np.full(SIZE, 10.0)
     ok = np.full(SIZE, due)
     for begin, end, took_ms, share in spells:
@@ -96,7 +97,7 @@ def test_a_service_that_never_recovers_has_no_recovery_time(closed: Bench) -> No
 
 
 def test_a_noisy_load_is_held_against_its_own_noise() -> None:
-    """A cell in thirty is slow before the fault, and after it: that is its level."""
+    """One cell in thirty is slow before the fault and after it: that is its normal level."""
     slow = [(at, at + 0.02, 14.0, 1.0) for at in np.arange(0.1, 10, 0.6)]
     assert found(load(*slow), event("limit", 4.0))["recovery"].value == pytest.approx(0.0, abs=0.03)
 

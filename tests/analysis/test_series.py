@@ -1,4 +1,4 @@
-"""Warm-up cut, stalls, drift and waves on series whose truth is known."""
+"""Warm-up cut, stalls, drift and waves on series whose true values are known."""
 
 from __future__ import annotations
 
@@ -106,7 +106,8 @@ def cut(cut_s: float, at_half: bool = False) -> Cut:
 
 
 def test_one_cut_for_a_case_is_the_median_and_that_of_the_slowest_it_is_compared_with() -> None:
-    """The largest cut of many replicates would grow with their number: 26 % of a steady series with twelve."""
+    """The largest cut of many replicates would grow with their number: to 26 % of a steady series with
+    twelve."""
     cuts = [cut(1), cut(3), cut(2), cut(5, at_half=True)]
     decided = case_cut(cuts, 10 * SECOND)
     assert {one.cut_ns for one in decided} == {round(2.5 * SECOND)}
@@ -136,7 +137,7 @@ def test_few_observations_lose_the_first_cycle_of_the_users(closed: Bench) -> No
     probe = next(one for one in look(trial, closed.config(trial), window) if one.name == "probe")
     assert len(probe.rows) < 600
     found = trial_cut(trial, closed.config(trial))
-    # Users start spread over their think time of 20 ms, and a cycle is 20 ms and a response.
+    # Users start spread over their think time of 20 ms; a cycle is 20 ms and a response.
     median_ns = closed.run.truth.cases["TC4"].median_ns["probe"]
     assert 40e6 < found.cut_ns < 40e6 + 3 * median_ns
     assert "first cycle" in found.method
@@ -211,7 +212,7 @@ def test_a_late_minimum_counts_where_it_is_three_times_below() -> None:
 
 
 def ratio_of_minima(x: np.ndarray) -> float:
-    """MSER-5's least value in the first half over that in the third quarter."""
+    """Return MSER-5's least value in the first half over that in the third quarter."""
     y = x.reshape(-1, 5).mean(axis=1)
     scores = [((y[d:] - y[d:].mean()) ** 2).sum() / (len(y) - d) ** 2 for d in range(len(y) * 3 // 4)]
     return float(min(scores[: len(y) // 2 + 1]) / min(scores[len(y) // 2 + 1 :]))
@@ -240,7 +241,7 @@ def test_the_level_that_is_kept_is_its_95th_percentile() -> None:
 
 
 def correlated(rng: np.random.Generator, size: int, rho: float, spread: float) -> np.ndarray:
-    """exp of a steady AR(1) series of that standard deviation."""
+    """Return exp of a steady AR(1) series of that standard deviation."""
     noise = rng.standard_normal(size) * np.sqrt(1 - rho**2)
     series = np.empty(size)
     series[0] = rng.standard_normal()
@@ -341,13 +342,14 @@ WINDOW_S, INTERVAL_S = 10.0, 0.02
 
 
 def completions(ends_s: np.ndarray) -> np.ndarray:
-    """By interval."""
+    """Return completions by interval."""
     edges = np.linspace(0, WINDOW_S, round(WINDOW_S / INTERVAL_S) + 1)
     return np.histogram(ends_s, edges)[0].astype(float)
 
 
 def sleeping(cycle_s: float, apart: float) -> np.ndarray:
-    """Four users of a server that sleeps a fixed time, each so much of a cycle behind the one before."""
+    """Simulate four users of a server that sleeps a fixed time, each this part of a cycle behind the one
+    before."""
     ends = np.arange(0, WINDOW_S + cycle_s, cycle_s)
     return completions(np.concatenate([ends + user * apart * cycle_s for user in range(4)]))
 
@@ -369,7 +371,7 @@ def test_counted_on_short_points_they_would() -> None:
 
 @pytest.mark.parametrize(("cycle_s", "swings"), [(0.01, 14), (0.02, 10), (0.05, 5), (0.1, 4)])
 def test_users_of_a_server_that_swings_do(cycle_s: float, swings: int) -> None:
-    """Its time swings by half, so that completions do."""
+    """The server's time varies by half, so completions vary too."""
     ends, now_s = [], 0.0
     while now_s < WINDOW_S:
         now_s += cycle_s / (1 + 0.5 * np.sin(2 * np.pi * swings * now_s / WINDOW_S))
@@ -406,7 +408,7 @@ def long(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 def stalled(trial: TrialData, *metrics: str, stop: tuple[int, int] = EARLY) -> TrialData:
-    """The background's answers and these of its histograms are late in the stop, and its intervals say so."""
+    """Delay the background's answers due in the stop, in its histograms and its intervals."""
     inside = lambda table: (  # noqa: E731
         (table["group"] == 0) & (table["interval"] >= stop[0]) & (table["interval"] < stop[1])
     )
@@ -439,7 +441,7 @@ def test_a_stopped_generator_is_not_cut(long: tuple[str, Bench]) -> None:
     config = bench.config(trial)
     stopped = stalled(trial, "generator_lag") if load == "open" else stalled(trial)
     if load == "closed":
-        # The gap is told by the witness's next look.
+        # The witness's next look reports the gap.
         gap = lambda at, old: np.where((at > 1.7) & (at <= 1.8), 0.4, old)  # noqa: E731
         stopped = with_readings(stopped, "generator", "hiccup_seconds", gap)
     own = trial_cut(stopped, config)

@@ -1,4 +1,4 @@
-"""Load that seeks no steady state, and an open loop's arrivals by arithmetic of its own."""
+"""Loads without a steady state, and an open loop's arrivals compared with an independent calculation."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def ramping(config: CaseConfig) -> CaseConfig:
 
 
 def alone(config: CaseConfig) -> CaseConfig:
-    """Without the probe, which waits for a ramp that is no more."""
+    """Remove the probe, which waits for a ramp that no longer exists."""
     return evolve(config, groups=config.groups[:1])
 
 
 def busy(trial: TrialData, config: CaseConfig, share: float) -> TrialData:
-    """Users of the background were there for so much of the planned time, and account for all of it."""
+    """Let users of the background exist for this part of the planned time, and account for all of it."""
     group = next(one for one in config.groups if one.name == "background")
     active = round(share * planned_vu_ns(config, group, trial.summary.window_ns))
     return with_group(
@@ -120,8 +120,8 @@ def test_users_in_stages_are_held_to_the_line(closed: Bench, share: float, grade
 def test_arrivals_in_stages_are_held_to_the_integral(open_loop: Bench) -> None:
     trial = open_loop.trial("TC0.r1")
     begun = trial.summary.groups[0].begun
-    # 0 → 2 r → 0 in a second brings r; the begun ones are of a constant rate, so r is
-    # chosen to fit them, or to be more.
+    # 0 → 2 r → 0 in a second gives r requests; those begun are at a constant rate, so r is chosen to equal
+    # them, or to exceed them.
     for factor, grade in ((1.0, "VALID"), (1.003, "WEAK"), (1.01, "REFUSED")):
         most = 2 * (begun * factor + 1)
         stages = tuple(
@@ -166,7 +166,7 @@ def test_the_levels_of_a_case_are_a_sentence(closed: Bench) -> None:
 
 
 def believed(trial: TrialResult) -> TrialResult:
-    """As if no check doubted it: the load that was made was a steady one."""
+    """Remove all doubts of checks: the load that was made was a steady one."""
 
     def plain(metrics: dict[str, Estimate]) -> dict[str, Estimate]:
         return {name: evolve(one, belief=None) for name, one in metrics.items()}
@@ -183,7 +183,7 @@ UP_HOLD_DOWN = (
 
 
 def slower_level(trial: TrialResult, times: float, level: str = "12 users") -> TrialResult:
-    """The trial whose responses at a level took so many times as long, with all else as it was."""
+    """Multiply the responses at one level, and leave everything else unchanged."""
 
     def scaled(one: Estimate) -> Estimate:
         ends = {name: None if (end := getattr(one, name)) is None else end * times for name in ENDS}
@@ -234,7 +234,7 @@ def test_threshold_on_one_level(closed: Bench, that: str, slower: float, outcome
 
 
 def test_what_disturbed_a_level_widens_its_range_alone(closed: Bench) -> None:
-    """Where nobody can tell strangers apart, a number takes the widest range."""
+    """Where strangers can't be distinguished, a number takes the widest range."""
     trial = closed.trial("TC0.r1")
     config = with_config(closed.config(trial), "background", executor=RampingVus(stages=UP_HOLD_DOWN))
     calm = judge_trial(trial, config)
@@ -267,7 +267,7 @@ UP = (Stage(duration_ns=2 * SECOND, target=900.0), Stage(duration_ns=SECOND, tar
 
 
 def engine_plans(executor: dict[str, Any], stop_ns: int) -> int:
-    """How many arrivals the engine plans: played in virtual time, every request takes 1 ns."""
+    """Return the number of arrivals that the engine plans: run in virtual time, each request takes 1 ns."""
     group = {
         "name": "späte", "client": "engine", "connection": "keep-alive", "record": "histogram",
         "start_offset_ns": 0, "stop_offset_ns": stop_ns, "graceful_stop_ns": 0, "follow_redirects": 0,
@@ -314,7 +314,8 @@ Planted = tuple[TrialData, CaseConfig]
 
 
 def seeded(bench: Bench, arrivals: str) -> Planted:
-    """A trial of an open loop whose plan has just the arrivals that were due in it, and that tells its seed."""
+    """Return a trial of an open loop whose plan has exactly the arrivals that were due, and that records
+    its seed."""
     trial = bench.trial("TC0.r1")
     due, length_s = trial.summary.groups[0].due, trial.summary.window_ns[1] / SECOND
     level = due + phase(SEED, "background") - 0.5
@@ -331,7 +332,7 @@ def seeded(bench: Bench, arrivals: str) -> Planted:
 
 
 def lost(planted: Planted, count: int) -> Planted:
-    """So many requests vanish from every tally of the engine: none of them was ever due for it."""
+    """Remove this many requests from every tally of the engine, as if they had never been due."""
     trial, config = planted
     trial = with_group(
         trial, "background", due=lambda n: n - count, begun=lambda n: n - count, ok=lambda n: n - count
@@ -340,7 +341,7 @@ def lost(planted: Planted, count: int) -> Planted:
 
 
 def fewer(count: int) -> Callable[[dict[str, Any]], Any]:
-    """The histograms' counts without so many responses of the background."""
+    """Remove this many responses of the background from the histograms' counts."""
 
     def counts_of(table: dict[str, Any]) -> Any:
         counts = table["count"].astype(np.int64)
@@ -388,7 +389,8 @@ def test_what_records_or_gauge_say_otherwise_is_a_loss(open_loop: Bench) -> None
 
 
 def waiting(planted: Planted, count: int, ready: int) -> Planted:
-    """So many arrivals still waited at the end, of them so many with a slot free; no request that began had waited."""
+    """Let this many arrivals still wait at the end, some of them with a slot free; no request that began
+    had waited."""
     trial, config = planted
 
     def nobody_waited(table: dict[str, Any]) -> Any:
@@ -410,7 +412,7 @@ def waiting(planted: Planted, count: int, ready: int) -> Planted:
 def test_waiting_is_the_generators_doing_with_a_slot_free(
     open_loop: Bench, arrivals: str, share: float, free: bool, grade: str
 ) -> None:
-    """Without one it is the server's."""
+    """Without a free slot, the server is the cause."""
     count = round(share * open_loop.trial("TC0.r1").summary.groups[0].due)
     trial, config = waiting(seeded(open_loop, arrivals), count, count if free else 0)
     assert check(trial, config, "accounting").grade == grade
@@ -418,7 +420,7 @@ def test_waiting_is_the_generators_doing_with_a_slot_free(
 
 @ARRIVALS
 def test_arrivals_that_never_came_due_are_load_that_was_not_made(open_loop: Bench, arrivals: str) -> None:
-    """Although requests waited for slots meanwhile."""
+    """The verdict holds although requests waited for slots meanwhile."""
     for share, words in ((0.0005, "all "), (0.003, "(99.728 %)"), (0.01, "(99.00")):
         planted = seeded(open_loop, arrivals)
         trial, config = lost(planted, round(share * planted[0].summary.groups[0].due))

@@ -1,4 +1,4 @@
-"""A step has figures of its own, from rows and from histograms alike, and so has goodput."""
+"""Steps have their own numbers, goodput included, equal whether computed from rows or from histograms."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def empty(schema: Any) -> dict[str, list[int]]:
 
 
 def trial(rows: bool) -> Any:
-    """A window of 400 iterations: a slow step, then a fast one, of which the first fails."""
+    """Return a window of 400 iterations: a slow step, then a fast one, which fails in the first iteration."""
     samples, intervals, histograms = empty(SAMPLES), empty(INTERVALS), empty(HISTOGRAMS)
     for number in range(COUNT):
         for step, took in ((0, SLOW_MS), (1, FAST_MS)):
@@ -131,7 +131,7 @@ SECONDS = COUNT / 10
     ],
 )
 def test_ok_requests_within_the_limit_count(rows: bool, metric: str, within: int) -> None:
-    """The one request that failed never does, however fast it was."""
+    """The one request that failed never counts, however fast it was."""
     ref = parse_metric(metric, OWNERS)
     found = measure_trial(trial(rows), config(), Window(0, COUNT, 100 * MS), [ref])
     assert found[metric].value == pytest.approx(within / SECONDS)

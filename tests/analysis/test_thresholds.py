@@ -1,4 +1,4 @@
-"""Numbers are believed one by one; a threshold is decided by its number's whole range."""
+"""Each number has its own grade; a threshold is decided by its number's whole range."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WIDE = Belief(grade="REFUSED", below=None, above=None, doubts=("others-cpu",))
 
 
 def judged(bench: Bench, text: str, runs: Sequence[Estimate], metric: str = P95) -> ThresholdResult:
-    """The threshold on a case whose replicates have these numbers."""
+    """Judge the threshold on a case whose replicates have these numbers."""
     config = evolve(bench.configs["TC0"], thresholds=(text,))
     case = judge_run(bench.lock, bench.configs, bench.trials()).cases[0]
     metrics = over_runs([{metric: one} for one in runs])
@@ -71,7 +71,7 @@ def test_decided_one_side(closed: Bench, text: str, values: Sequence[float], out
 
 @pytest.mark.parametrize(("value", "outcome"), [(0.0208, "passed"), (9.0, "failed"), (0.15, "open")])
 def test_a_margin_of_ten_decides_on_any_machine(closed: Bench, value: float, outcome: str) -> None:
-    """Nobody knows how far the machine put these numbers off: they take the widest range."""
+    """How far the machine affected these numbers is unknown, so they take the widest range."""
     runs = times(value, value * 1.01, value * 0.99, belief=WIDE)
     found = judged(closed, f"{P95} < 200 ms", runs)
     assert found.outcome == outcome
@@ -155,7 +155,7 @@ def four(tmp_path_factory: pytest.TempPathFactory) -> Bench:
 
 
 def stolen(trial: TrialData) -> TrialData:
-    """The hypervisor takes half of every core from beginning to end."""
+    """Let the hypervisor take half of every core throughout."""
     return with_readings(trial, "host", "steal_seconds_total", lambda at, old: old + 0.5 * at)
 
 
@@ -164,7 +164,7 @@ def told(check: str, *harms: Harm) -> CheckResult:
 
 
 def test_what_checks_say_of_a_number_is_the_sum_and_so_is_its_grade() -> None:
-    """The planted number is off by 9.8 % though neither check calls it WEAK; the clean one by 4.9 %."""
+    """The planted number is off by 9.8 % although neither check calls it WEAK; the clean one by 4.9 %."""
     twice = [
         told("generator-harm", Harm(number=P50, grade="VALID", below=0.049)),
         told("hiccups", Harm(number=P50, grade="VALID", below=0.049, above=0.01)),
@@ -177,7 +177,7 @@ def test_what_checks_say_of_a_number_is_the_sum_and_so_is_its_grade() -> None:
 
 
 def test_what_is_off_by_nobody_knows_how_much_has_the_widest_range() -> None:
-    """Not none: the less is known of a number, the less it may decide."""
+    """Not the narrowest: the less is known about a number, the less it may decide."""
     found = Beliefs([told("clocks", Harm(number="timing", grade="WEAK", below=None, above=None))]).of(P50)
     assert (found.grade, found.below, found.above) == ("WEAK", *limits.WIDEST)
 
@@ -215,7 +215,7 @@ def test_what_breaks_the_trial_as_a_whole_breaks_all_its_numbers(four: Bench) ->
 
 @pytest.mark.parametrize("changed", ["server", "lib/app.py"])
 def test_trials_of_an_earlier_build_are_in_no_number(four: Bench, changed: str) -> None:
-    """Whichever program of the server changed between them; trials of one build all count."""
+    """Any changed program of the server counts; trials of a single build all count."""
 
     def started(trial: TrialData, digest: str) -> TrialData:
         first, *rest = trial.lab.services
@@ -277,8 +277,8 @@ def test_a_case_leaves_out_the_runs_that_refuse_a_number_and_no_others() -> None
 
 
 def test_a_case_s_percentile_is_that_of_its_trials(tmp_path: Path) -> None:
-    """The clean case has requests beyond the quantile in each trial; the planted one has none, so that it may lie
-    anywhere above what was seen."""
+    """The clean case has requests beyond the quantile in each trial; the planted one has none, so its
+    percentile may lie anywhere above what was observed."""
     bench = bench_of(make_run(tmp_path, cases=1, replicates=6, duration_s=0.8))
     found = judge_run(bench.lock, bench.configs, bench.trials())
     p99, p999 = (found.cases[0].metrics[f"probe.response.{stat}"] for stat in ("p99", "p99.9"))

@@ -1,4 +1,5 @@
-"""What turns can't see: each guard with a planted case that it must catch and a clean one that it must not."""
+"""Guards of comparisons by turns: each has a planted case that it must detect and a clean one that it must
+not."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ MARGIN = log(1.05)
 
 
 def holds(guard: Guard | None, ratio: float) -> bool:
-    """Whether it holds back a gate "worse by more than 5 %" whose interval reaches 1 % above this ratio."""
+    """Return whether it holds back a gate "worse by more than 5 %" whose interval reaches 1 % above this
+    ratio."""
     assert guard is not None
     return guard.holds_back((log(ratio) - 0.01, log(ratio) + 0.01), None, MARGIN)
 
@@ -55,7 +57,7 @@ def test_a_guard_holds_back_what_it_may_move_beyond_a_margin() -> None:
 
 
 def made(rng: np.random.Generator, growth: float = 1.0) -> Requests:
-    """A request each 5 ms; at the end of a turn `growth` times as slow as at its begin."""
+    """Return one request every 5 ms; at the end of a turn `growth` times as slow as at its begin."""
     place = np.tile(np.arange(0, 500, 5) * MS, 10)
     due = place + np.repeat(BEGIN, 100)
     response = 4 * MS * growth ** (place / (500 * MS)) * np.exp(0.2 * rng.standard_normal(len(due)))
@@ -91,7 +93,7 @@ def test_the_side_whose_queue_grows_most_says_how_far_the_ratio_may_be_off() -> 
 
 
 def queued(rng: np.random.Generator, used: float) -> Requests:
-    """One server that is empty as each turn begins, asked at random times."""
+    """Simulate one server that is empty as each turn begins, with requests at random times."""
     due, response = [], []
     for begin in BEGIN:
         free = 0.0
@@ -115,7 +117,7 @@ def test_a_queue_near_its_capacity_is_reported_and_one_at_half_is_not(used: floa
 
 
 def test_a_queue_of_one_side_is_not_hidden_by_the_other() -> None:
-    """The mean of both sides scatters by what the other one's empty queue does by chance."""
+    """The mean of both sides scatters because the other side's empty queue varies by chance."""
     calm, near = [0.15, -0.15] * 6, [0.05, 0.07] * 6
     assert rises([calm, near], range(12)) is not None
     assert rises([calm, calm], range(12)) is None
@@ -124,7 +126,7 @@ def test_a_queue_of_one_side_is_not_hidden_by_the_other() -> None:
 
 @pytest.mark.parametrize("p", [0.5, 0.95])
 def test_a_load_without_turns_is_no_further_off_than_the_guard_allows(p: float) -> None:
-    """The same queue that is never idle between two turns (M/M/1)."""
+    """The same queue without idle time between two turns (M/M/1)."""
     rng = np.random.default_rng(4)
     blocks = [queued(rng, 0.98) for _ in range(12)]
     turns = np.concatenate([one.response_ns[measured(one, TURNS, MS)] for one in blocks])
@@ -160,7 +162,7 @@ def test_requests_that_wait_for_slots_are_reported_from_the_first_turn_above_one
 
 
 def test_work_that_is_put_off_is_reported() -> None:
-    """By the side that puts off most; it costs as much CPU again where a core is left for it."""
+    """The side that defers most is reported; the work costs as much CPU again if a core is free for it."""
     assert defers([(0.5, 0.025), (0.0, 0.0)], CPU) is None
     found = defers([(0.5, 0.0), (0.5, 0.1)], CPU)
     assert found is not None
@@ -188,8 +190,8 @@ def test_writes_that_are_put_off_may_cost_anything() -> None:
 
 
 def written(within: float, at_end: float, between: float) -> tuple[float, float] | None:
-    """Read a counter every 100 ms and in the middle of each pause; it grows by so much in each turn, in the
-    10 ms after it, and then until the next one."""
+    """Read a counter every 100 ms and in the middle of each pause; it grows by this much in each turn, in
+    the 10 ms after it, and then until the next one."""
     at = np.sort(np.concatenate([np.arange(0, 10_400, 100) * MS, BEGIN + 510 * MS]))
     turn, place = np.divmod(at, 1040 * MS)
     grown = within * np.minimum(place / (500 * MS), 1)
@@ -205,7 +207,7 @@ def written(within: float, at_end: float, between: float) -> tuple[float, float]
 def test_what_is_written_at_once_as_a_turn_ends_was_put_off(
     within: float, at_end: float, between: float, put_off: float
 ) -> None:
-    """The first reading after a turn is as late as the middle of the pause."""
+    """The first reading after a turn is only taken in the middle of the pause."""
     found = written(within, at_end, between)
     assert found is not None
     assert found == (pytest.approx(10 * within), pytest.approx(put_off, rel=0.1))
@@ -252,7 +254,8 @@ def test_a_ratio_that_still_moves_is_not_warm() -> None:
 
 
 def held_back(scatter: float, moves: float) -> float:
-    """Share of 400 runs of 12 blocks that are called not warm; the ratio moves by `moves` from first to last third."""
+    """Return the share of 400 runs of 12 blocks that are called not warm; the ratio changes by `moves`
+    from the first to the last third."""
     rng = np.random.default_rng(6)
     line = moves * (np.arange(10) - 4.5) / 7
     runs = ([[drift_of(line + scatter * rng.standard_normal(10)) for _ in range(12)]] for _ in range(400))

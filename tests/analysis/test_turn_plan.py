@@ -1,4 +1,4 @@
-"""The turns of the sides of a block: their length, and whose is when."""
+"""The plan of a block's turns: their length, and which side has which turn."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ MS = 1_000_000
 @pytest.mark.parametrize(
     ("p99_ms", "per_s", "connections", "length_ms"),
     [
-        (1, 1000, 0, 500),  # the least
+        (1, 1000, 0, 500),  # the minimum
         (1, 0, 0, 500),  # no rate is known
         (80, 1000, 0, 800),  # ten times the p99
-        (1, 40, 0, 800),  # 30 requests take 750 ms, head and tail 31
+        (1, 40, 0, 800),  # 30 requests take 750 ms, with head and tail 31
         (1, 40, 10, 1050),  # 40 of them
         (200, 1000, 0, 2000),
         (52, 1000, 0, 550),  # 520, rounded up to whole intervals
@@ -37,7 +37,8 @@ def test_turn_fits_the_slower_side(p99_ms: float, per_s: float, connections: int
 
 
 def test_more_rounds_are_one_block_where_no_server_is_started(tmp_path: Path) -> None:
-    """Servers that svload starts are new in each block; a stretch of those that run already is twice as long."""
+    """Servers that svload starts are new in each block; with servers that already run a block is twice as
+    long."""
     study = compare_study(ComparedUrls(QuickLoad("http://127.0.0.1:1/"), "http://127.0.0.1:2/"))
     path = tmp_path / "study.json"
     path.write_text(study_text(study))

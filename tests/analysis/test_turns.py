@@ -1,4 +1,4 @@
-"""Sides that take turns: which requests count, rounds, blocks, and what they weigh."""
+"""Sides that take turns: which requests count, rounds, blocks, and their weights."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TURNS = Turns(*(np.array(one) * MS for one in ([0, 1000], [500, 1500], [520, 152
 
 
 def requests(*rows: tuple[float, float, int], failed: tuple[int, ...] = (), ended: bool = True) -> Requests:
-    """By (due, response, connection), times in ms."""
+    """Return requests from (due, response, connection), times in ms."""
     due, response, connection = (np.array(column, dtype=float) for column in zip(*rows, strict=True))
     answered = np.where(np.isin(np.arange(len(rows)), failed), np.nan, response) * MS
     done = (due + response) * MS if ended else np.full(len(rows), -1)
@@ -51,7 +51,7 @@ def spread(rng: np.random.Generator, n: int, scale: float = 1.0) -> NDArray[np.f
 
 
 def side(rng: np.random.Generator, held: list[int], slow: float = 1.0) -> tuple[Ranked, ...]:
-    """A side's turns of so many requests; every fourth is `slow` times as slow."""
+    """Return a side's turns with this many requests; every fourth turn is `slow` times as slow."""
     return tuple(
         ranked_values(spread(rng, n, slow if place % 4 == 3 else 1.0)) for place, n in enumerate(held)
     )
@@ -134,7 +134,7 @@ def test_a_side_that_fails_is_worse_than_any_number() -> None:
 
 
 def test_one_bad_round_in_four_is_in_the_pooled_ratio() -> None:
-    """What a median of rounds hides: every fourth turn is ten times as slow."""
+    """A median of rounds would hide it: every fourth turn is ten times as slow."""
     rng, held = np.random.default_rng(2), [40] * 12
     calm, slow = (
         [block_effect(side(rng, held), side(rng, held, times), 0.95) for _ in range(8)] for times in (1, 10)
@@ -210,7 +210,8 @@ def test_load_time_stands_still_between_turns() -> None:
 
 
 def test_a_wait_beyond_a_turn_counts_in_load_time() -> None:
-    """Due 10 ms before the end of a turn, ready 20 ms into the next, done 5 ms later: the 500 ms between do not count."""
+    """Due 10 ms before the end of a turn, ready 20 ms into the next, done 5 ms later: the 500 ms between
+    don't count."""
     columns = {
         "due_ns": [490, 100, 110],
         "ready_ns": [1020, 103, -1],

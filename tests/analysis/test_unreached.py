@@ -1,4 +1,5 @@
-"""What plan says beforehand: how long it takes, and limits that no load reaches or others share."""
+"""What `svload plan` predicts: the duration, limits that no load reaches, and limits confounded with
+others."""
 
 from __future__ import annotations
 
@@ -58,7 +59,7 @@ def found(config: CaseConfig, numbers: Mapping[str, float | None]) -> CaseResult
 def taking(
     configs: Mapping[str, CaseConfig], demand_s: float | None, *services: str
 ) -> Callable[[str], CaseResult]:
-    """A last run in which a request took so much of the CPU of each of these."""
+    """Return a last run in which a request took this much CPU of each of these."""
     rate_rps = 400.0
     used = None if demand_s is None else demand_s * rate_rps
     numbers = {"users.throughput": rate_rps, **{f"{name}.cpu.mean": used for name in services or ("web",)}}
@@ -75,7 +76,7 @@ def test_limits_that_such_users_never_reach(tmp_path: Path) -> None:
 
 
 def test_a_limit_that_they_reach_is_not_reported(tmp_path: Path) -> None:
-    """At 95 % of the quota a limit has acted: 500/s of 1.71 ms are 95 % of 0.9 cores, and 107 % of 0.8."""
+    """A limit acts from 95 % of the quota on: 500/s of 1.71 ms are 95 % of 0.9 cores, and 107 % of 0.8."""
     configs = configs_of(tmp_path)
     [found] = unreached_limits(configs, taking(configs, 1.711e-3))
     assert found.startswith("cpus-1.0_think-100ms: ")
@@ -220,7 +221,7 @@ SETS = {
     ],
 )  # fmt: skip
 def test_a_parameter_set_is_one_treatment(tmp_path: Path, more: dict[str, Any], changed: str) -> None:
-    """What changes beside the set, or within it by another factor's doing, is confounded as ever."""
+    """What changes together with the set, or within it because of another factor, is still confounded."""
     study = {
         "name": "sets", "lab": {"web": {"kit": "stone"}}, "sets": SETS, "tuning": "${tuning}",
         "factors": {"tuning": ["a", "b"]} if not more else {"tuning": {"a": {"backlog": 1, "cpus": 1.0}, "b": {"backlog": 2, "cpus": 0.5}}},
@@ -235,7 +236,8 @@ def test_a_parameter_set_is_one_treatment(tmp_path: Path, more: dict[str, Any], 
 
 
 def with_web(config: CaseConfig, like: CaseConfig, workers: dict[str, int]) -> CaseConfig:
-    """The case on a server whose quota goes with the protocol, and its workers as said; all else as in `like`."""
+    """Return the case on a server whose quota depends on the protocol, with this number of workers;
+    everything else as in `like`."""
     protocol = config.case.levels["protocol"]
     options = {"cpus": {"http": 1.0, "https": 0.5}[protocol], "workers": workers[protocol]}
     web = ServiceSpec(name="web", kit="nginx", options=options)
@@ -270,7 +272,7 @@ def costs_of(bench: Bench, **changed: float) -> Mapping[str, Mapping[str, Costs]
 
 
 def with_store(config: CaseConfig, count: int, take: str = "walk") -> CaseConfig:
-    """The case with a store of objects that are warmed through the cache before each trial."""
+    """Return the case with a store of objects that are warmed through the cache before each trial."""
     objects = ObjectSet(name="objects", service="backend", count=count, size={"constant": 1024})
     feeder = Feeder.model_validate({"name": "object", "table": "objects", "take": take})
     steps = (Preparation(reset=("cache", "backend")), Preparation(warm="object", through="cache"))
@@ -302,7 +304,7 @@ def test_each_cost_of_a_kit_counts_as_often_as_it_comes(closed: Bench) -> None:
 
 
 def test_warming_takes_its_rows_over_what_is_answered(closed: Bench) -> None:
-    """Beside the wait for the last answers of a closed loop's users, which the same rate decides."""
+    """It also waits for the last answers of a closed loop's users, at the same rate."""
     few, many = (
         of_kits(closed, {name: with_store(config, count) for name, config in closed.configs.items()}, answers_per_s=100.0)
         for count in (1_000, 3_000)
@@ -329,7 +331,7 @@ def test_a_restart_brings_everything_up_and_finds_the_objects_again(closed: Benc
 
 
 def journal(beside_s: Mapping[str, float], once_s: float = 3.0, report_s: float = 1.2) -> list[Event]:
-    """The events of a run that took so long beside load, a trial of each case."""
+    """Return the events of a run that took this long beside load, with one trial of each case."""
     sealed = [
         Event("trial-sealed", {"case": case, "seconds": seconds + 1.3, "beside_s": seconds})
         for case, seconds in beside_s.items()
@@ -346,7 +348,7 @@ def journal(beside_s: Mapping[str, float], once_s: float = 3.0, report_s: float 
 def test_the_last_run_is_believed_more_than_its_kits(closed: Bench) -> None:
     last = measured(journal({"TC0": 0.5, "TC1": 2.5}))
     found = estimate_run(closed.lock, closed.configs, costs_of(closed, up_s=100.0), last=last)
-    # TC2 … TC5 were left out of it: 1.5 s each, as an average case took; its analysis took 0.3 s a trial.
+    # TC2 … TC5 are missing in it: 1.5 s each, as an average case took; its analysis took 0.3 s per trial.
     beside_s = 2 * (0.5 + 2.5 + 4 * 1.5) + 12 * 0.3
     assert found.seconds == pytest.approx(LOAD_S + 3.0 + beside_s, abs=0.6)
     assert found.basis == "measured in the last run"
