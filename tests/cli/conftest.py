@@ -1,4 +1,4 @@
-"""The command line in this process: what it says to words as they are typed."""
+"""A fixture that runs a command line in this process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from svload.cli import main
 def svload(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> Iterator[Callable[[str], tuple[int, str, str]]]:
-    """svload(line) → exit code, stdout and stderr with these words, in an empty folder."""
+    """svload(line) → exit code, stdout and stderr of this command line, in an empty folder."""
     monkeypatch.chdir(tmp_path)
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
 

@@ -1,4 +1,4 @@
-"""`svload import` at the door: what it prints, what it leaves, and one line for what it can't read."""
+"""`svload import` as a command: its output, the files it leaves, and one-line errors for unreadable input."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_failures_count_in_the_mean_of_all(svload: Say, tmp_path: Path, every: i
 
 
 def test_names_from_a_file_are_never_obeyed(svload: Say, tmp_path: Path) -> None:
-    """Control signs, mark-up, formulas and paths in labels: in text, JSON and the workbook's cells."""
+    """Control characters, mark-up, formulas and paths in labels: in text, JSON and the workbook's cells."""
     hostile = ["\x1b[31mred", "[bold]x[/bold]", "=cmd()", "../../etc", "<script>", "a\u202eb"]
     load = [files.Asked(place % 2, 100 * place, 50, hostile[place % len(hostile)]) for place in range(60)]
     files.write_jtl(tmp_path / "a.jtl", load, group="\x1b]0;title\x07=1+1")

@@ -1,4 +1,4 @@
-"""What is mistyped or lacks memory is one line that says what, where and what to do."""
+"""Mistyped commands and lack of memory: one line that states what is wrong, where, and what to do."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Svload = Callable[[str], tuple[int, str, str]]
 
 @pytest.fixture
 def say(svload: Svload, tmp_path: Path) -> Say:
-    """say(line) → exit code and stderr of svload with these words, in a folder with the studies `s` and `o` (its
+    """say(line) → exit code and stderr of this command line, in a folder with the studies `s` and `o` (its
     server is elsewhere) and a run `r`."""
     (tmp_path / "s").mkdir()
     (tmp_path / "s" / "study.yaml").write_text(STUDY)

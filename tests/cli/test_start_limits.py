@@ -1,4 +1,5 @@
-"""Limits with which libraries spin, crash or blame a file are read at the start, and a second signal ends what is deaf."""
+"""Resource limits under which libraries spin, crash or blame a file are checked at the start; a second
+signal ends code that ignores the first."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ ENOUGH = {need.flag: (need.limit, need.least) for need in limits.NEEDS}
 
 
 def limited(limit: int, value: int) -> subprocess.CompletedProcess[str]:
-    """The command that does least, with this limit."""
+    """Run the command that does least, under this limit."""
     begin = f"import resource; resource.setrlimit({limit}, ({value}, {value})); "
     code = begin + "import sys; sys.argv = ['svload', '--version']; from svload.cli.main import main; main()"
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=HANG_S)
@@ -113,7 +114,7 @@ def _wait_until_caught_no_more(pid: int, *numbers: int) -> None:
 
 @pytest.mark.parametrize("signals", ["TERM TERM", "TERM INT", "INT HUP"])
 def test_a_run_that_hears_its_first_signal_takes_the_second_in_its_own_way(signals: str) -> None:
-    """The handlers stand again as soon as Python has run one."""
+    """Python's handlers are active again once it has run one."""
     first, second = (f"os.kill(os.getpid(), signal.SIG{name})" for name in signals.split())
     code = (
         "import os, signal; from svload.run.interrupts import interrupts\n"

@@ -1,4 +1,5 @@
-"""Whatever streams a command finds, it says what it has to say, or ends with its own exit code."""
+"""Commands with closed, full or broken standard streams: they still report what they can, and keep their
+exit codes."""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ def test_no_file_takes_the_place_of_a_closed_stream():
 
 
 def test_a_reader_that_has_gone_changes_no_exit_code():
-    """1 would say that a threshold failed, 0 that none did."""
+    """1 would mean that a threshold failed, 0 that none did."""
     assert shell(f"{SVLOAD} schema | true; echo ${{PIPESTATUS[0]}}").stdout == "0\n"
     piped = shell(f"({SVLOAD} schema nope; echo $? >&3) 3>&1 2>&1 >/dev/null | cat")
     assert piped.stdout.splitlines()[-1] == "2"
@@ -96,7 +97,7 @@ def test_a_terminal_that_goes_away_ends_a_load_as_ctrl_c_does():
 
 
 def test_a_file_size_limit_is_no_defect_whoever_writes(tmp_path: Path):
-    """Python's own writes have an errno; the workbook's library and DuckDB say it in words."""
+    """Python's own writes raise an errno; the workbook's library and DuckDB report it as text."""
     run = make_run(tmp_path, cases=1, replicates=1)
     for size in (0, 32 * 1024):
         code = (

@@ -1,4 +1,4 @@
-"""How long a spare waits, and for whom."""
+"""When the spare of `svload warm` stops waiting, and when it refuses a command."""
 
 from __future__ import annotations
 

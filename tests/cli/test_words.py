@@ -1,4 +1,4 @@
-"""Words are read as typer reads them, and what is plain is read without it."""
+"""Arguments are parsed as typer parses them, and simple ones without loading typer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from svload.cli.plain import App
 
 
 def answer(app: typer.Typer, words: list[str]) -> Any:
-    """What the command was given, or typer's sentence."""
+    """Return the arguments that the command got, or typer's message."""
     got: list[Any] = []
 
     @app.command()
