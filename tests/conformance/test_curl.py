@@ -1,10 +1,11 @@
-"""The probe beside curl itself (docs/method.md §6): alternated transfers with the same request headers,
-sizes equal, times equivalent.
+"""The probe compared with curl itself (docs/method.md §6): alternated transfers with the same request
+headers, equal sizes, equivalent times.
 
-Each turn is two transfers by svload and two by one curl process, each over a connection of its own, and the
-second ones are compared: what a process pays once (OpenSSL's own start, cold pages) is no part of a transfer.
-The TLS handshake is each client library's own (curl builds a context and reads the authority for every
-connection: about 1 ms), so over HTTPS it is compared by order, and all that follows without it.
+Each turn is two transfers by svload and two by one curl process, each over its own connection. Only the
+second ones are compared, because what a process pays once (OpenSSL's own start, cold pages) is no part of a
+transfer. The TLS handshake depends on each client's library (curl builds a context and reads the authority
+for every connection: about 1 ms), so over HTTPS the order of times is compared, and all later times without
+it.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ Row = dict[str, float]
 def ports(
     serve_truth: Callable[..., dict[str, Any]], tmp_path: Path, needs: Callable[..., None]
 ) -> dict[str, Any]:
-    """A store with one object of 100 KiB, over both schemes; `ca` is the file of its authority."""
+    """Run a store with one object of 100 KiB, over both schemes; `ca` is the file of its authority."""
     needs("curl")
     tls = certified(tmp_path / "ca.pem", "localhost", "127.0.0.1")
     ready = serve_truth(https_port=0, tls=tls, service_time={"constant_ns": 10_000_000})
@@ -46,7 +47,7 @@ def ports(
 
 
 def curl(scheme: str, port: int, ca: Path) -> Row:
-    """curl's variables of a transfer over a new connection by a process that has made one before."""
+    """Return curl's variables of a transfer over a new connection by a process that has made one before."""
     options = f"-sS -A curl/8 --cacert {ca} --resolve localhost:{port}:127.0.0.1".split()
     for host in ("localhost", "127.0.0.1"):
         options += ["-o", "/dev/null", f"{scheme}://{host}:{port}{OBJECT}"]
@@ -56,7 +57,7 @@ def curl(scheme: str, port: int, ca: Path) -> Row:
 
 
 def alternated(scheme: str, port: int, ca: Path, transfers: int) -> tuple[list[Row], list[Row]]:
-    """So many transfers of svload and of curl, in turn."""
+    """Make this many transfers by svload and by curl, in turn."""
     ours, theirs = [], []
     for _ in range(transfers):
         rows = probe(f"{scheme}://127.0.0.1:{port}{OBJECT}", 2, ca_pem=ca.read_text())
@@ -67,7 +68,7 @@ def alternated(scheme: str, port: int, ca: Path, transfers: int) -> tuple[list[R
 
 
 def without_handshake(row: Row) -> Row:
-    """The row's times as they were had the handshake taken no time."""
+    """Return the row's times as if the handshake had taken no time."""
     handshake_s = max(row["time_appconnect"] - row["time_connect"], 0.0) if row["time_appconnect"] else 0.0
     shifted = ("time_appconnect", "time_pretransfer", "time_starttransfer", "time_total")
     return row | {name: row[name] - handshake_s for name in shifted if row[name]}
@@ -78,7 +79,7 @@ def medians(rows: list[Row], names: tuple[str, ...]) -> Row:
 
 
 def deviations(ours: list[Row], theirs: list[Row]) -> list[str]:
-    """Each time whose medians are further apart than docs/method.md §6 allows."""
+    """Return the times whose medians differ by more than docs/method.md §6 allows."""
     mine, its = (medians([without_handshake(row) for row in rows], TIMES) for rows in (ours, theirs))
     return [
         f"{name}: {mine[name] * 1e6:.0f} µs, curl {its[name] * 1e6:.0f} µs"
@@ -88,7 +89,8 @@ def deviations(ours: list[Row], theirs: list[Row]) -> list[str]:
 
 
 def on_one_axis(rows: list[Row], scheme: str) -> None:
-    """curl's times lie on one axis from the start of the transfer; appconnect is there with TLS alone."""
+    """Check that curl's times lie on one axis from the start of the transfer; appconnect exists with TLS
+    only."""
     for row in rows:
         names = ("namelookup", "connect", "pretransfer", "starttransfer", "total")
         steps = [row[f"time_{name}"] for name in names]
@@ -99,7 +101,7 @@ def on_one_axis(rows: list[Row], scheme: str) -> None:
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
 def test_the_probe_says_what_curl_says(ports: dict[str, Any], scheme: str) -> None:
-    """Sizes equal and times on curl's axis; that the times are equivalent is measured in
+    """Sizes are equal and times are on curl's axis; that the times are equivalent is measured in
     benches/test_curl.py, on a quiet machine."""
     ours, theirs = alternated(scheme, ports[f"{scheme}_port"], ports["ca"], TRANSFERS)
     assert medians(ours, SIZES) == medians(theirs, SIZES)

@@ -1,5 +1,5 @@
-"""Python's plan of a load against the engine's: the same executors, played in virtual time, ask
-for what the closed forms say."""
+"""Python's plan of a load compared with the engine's: the same executors, run in virtual time, send the
+requests that closed formulas predict."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SERVICE_NS = 700_000
 def played(
     executor: Executor, generators: int = 1, duration_ns: int = 60 * S, service_ns: int = SERVICE_NS
 ) -> list[dict[str, int]]:
-    """Every request of the load in order of due time, all shares together; each takes `service_ns`."""
+    """Return every request of the load in order of due time, all shares together; each takes `service_ns`."""
     request = Request(name="get", scheme="http", host="store", path=(Text(text="/"),))
     group = Group(name="load", executor=executor, request=request, generators=generators)
     config = case_of(group, name="case")
@@ -73,7 +73,8 @@ def test_a_rate_in_stages_is_due_where_its_integral_says(
         phase = arrivals_until(start, ramp, dues[0])
         for index, due in enumerate(dues):
             wanted = due_ns(start, ramp, index + phase)
-            # Where the rate is near 0 a rounding of the phase moves a due time far: both ends are held to the integral.
+            # Where the rate is near 0, rounding the phase moves a due time far: both ends are compared with
+            # the integral.
             assert abs(arrivals_until(start, ramp, due) - index - phase) < 1e-3
             assert wanted is None or abs(arrivals_until(start, ramp, wanted) - index - phase) < 1e-3
 
@@ -97,10 +98,8 @@ def test_poisson_arrivals_in_stages_keep_to_the_integral_on_average() -> None:
 
 
 def spans_ns(start_vus: int, stages: Sequence[Stage], vu: int) -> list[tuple[int, int]]:
-    """When user number `vu` (from 0) is there: spans [on, off).
-
-    Going up there are n users as soon as the line reaches n, going down n as soon as it has come down to n.
-    """
+    """Return when user number `vu` (from 0) is active: spans [on, off). On the way up there are n users as
+    soon as the line reaches n, on the way down n as soon as it has come down to n."""
     spans: list[tuple[int, int]] = []
     on = 0 if start_vus > vu else None
     at = 0
@@ -136,7 +135,8 @@ def test_users_in_stages_follow_the_line(start: int, ramp: tuple[Stage, ...], ge
         assert all(any(on <= due < off for on, off in spans) for due in asked[vu])
         for on, off in spans:
             inside = [due for due in asked[vu] if on <= due < off]
-            # A user who is still busy from its last span joins in later; else it begins with the span and never pauses.
+            # A user who is still busy from its last span joins later; others begin with the span and never
+            # pause.
             assert len(inside) in range((off - on) // service_ns - 1, -(-(off - on) // service_ns) + 1)
             assert not inside or inside[0] - on < service_ns
     # Spans are whole ns, the sum is not.

@@ -1,4 +1,5 @@
-"""Every option of a traffic group goes from the study file, or its flag, to the engine, and is in the reference."""
+"""Every option of a traffic group is passed from the study file, or its flag, to the engine, and is in the
+reference."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ BOUNDED = [one for one in group_options() if one.option.most is not None]
 
 
 def other(one: Described) -> Any:
-    """A value as a study writes it, which is not the default."""
+    """Return a value as a study writes it, which is not the default."""
     return written(one)[1]
 
 

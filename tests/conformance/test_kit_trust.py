@@ -1,7 +1,8 @@
-"""Every option of every kit, set to hostile values: what the user has not trusted reaches no server, whatever it is.
+"""Hostile values for every option of every kit: what the user has not trusted reaches no server.
 
-An option acts by what a kit asks the agent to do. Here the agent is a recorder, and each hostile value bears
-a mark: where nothing asks for trust, no command line, file or environment that the kit makes may bear it.
+An option takes effect through what a kit asks the agent to do. Here the agent is a recorder, and each hostile
+value contains a mark: if nothing asks for trust, no command line, file or environment that the kit makes may
+contain it.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ ACTING = {
 
 
 class Recorder:
-    """An agent that only notes what it is asked for."""
+    """An agent that only records what it is asked for."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -180,14 +181,14 @@ def test_no_hostile_value_gets_in(kit: type[Kit], tmp_path: Path, monkeypatch: p
 
 
 def is_own_file(text: str) -> bool:
-    """A file of nginx's that a plain name of the study stands in: below the service's own
-    folder, with letters drawn for it."""
+    """Return whether this is a file of nginx's whose name contains a plain name of the study: below the
+    service's own folder, with random letters."""
     action = json.loads(text)
     return action["do"] == "write" and f"files/{MARK}" in action["path"] and MARK not in action["text"]
 
 
 def started(kit: type[Kit], options: KitOptions, folder: Path) -> list[str]:
-    """All that the kit asks of the agent to come up."""
+    """Return all that the kit asks of the agent to come up."""
     host = Recorder()
     credentials = Credentials(folder / "cert.pem", folder / "key.pem", folder / "both.pem", "")
     for file in (credentials.cert_file, credentials.key_file):

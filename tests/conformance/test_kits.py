@@ -1,4 +1,4 @@
-"""Every kit that is found keeps the contract of `svload.lab.kit.Kit`."""
+"""Every kit that is found fulfils the contract of `svload.lab.kit.Kit`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every monitor promises: a new one in the folder is held to it without another line here."""
+"""The contract of monitors, checked for every module of the folder; a new monitor needs no change here."""
 
 from __future__ import annotations
 
@@ -107,7 +107,8 @@ def test_the_host_and_a_service_get_theirs() -> None:
 
 
 def test_criteria_can_name_every_metric_of_a_service() -> None:
-    """Whole, or shorter where no other metric is meant by that; with the monitor's name before it always."""
+    """By its full name, by a shorter one if that is unambiguous, and always with the monitor's name before
+    it."""
     names = monitored_names()
     for kind in KINDS:
         if not kind.reads(None):

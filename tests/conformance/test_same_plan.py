@@ -1,7 +1,7 @@
-"""One plan, one seed: the same requests, however many generators ask and however fast the server answers.
+"""One plan and seed give the same requests, whatever the number of generators and the server's speed.
 
-The witness is the server's own log. Open loop: the same requests at the same intended offsets. Closed loop:
-each user's sequence is a prefix of the same planned one.
+Checked by the server's own log. Open loop: the same requests at the same intended offsets. Closed loop: each
+user's sequence is a prefix of the same planned one.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ PATH = (FeederPart(feeder="object", column="path"), Text(text="?vu="), VarPart(v
 
 @dataclass(frozen=True)
 class Asked:
-    """What one load asked for: the server's log (path, vu, id, received in ns from the
-    start) and the engine's own rows."""
+    """The requests of one load: the server's log (path, vu, id, received in ns from the start) and the
+    engine's own rows."""
 
     log: list[tuple[str, int, str, int]]
     rows: list[dict[str, int]]
@@ -51,7 +51,7 @@ class Asked:
         return sorted(row[:3] for row in self.log)
 
     def by_user(self) -> dict[int, list[tuple[str, str]]]:
-        """User → (path, id) of its requests in the order in which the server received them."""
+        """Return user → (path, id) of its requests in the order in which the server received them."""
         users: dict[int, list[tuple[str, str]]] = defaultdict(list)
         for path, vu, name, _ in sorted(self.log, key=lambda row: row[3]):
             users[vu].append((path, name))
@@ -86,7 +86,7 @@ def server(serve_truth: Callable[..., dict[str, Any]]) -> Server:
 def load(
     server: Server, executor: Executor, generators: int, seed: int = 11, duration_ns: int = 500 * MS
 ) -> Asked:
-    """Load the server by one plan, cut into `generators` shares that run side by side from a common start."""
+    """Load the server by one plan, cut into `generators` shares that run in parallel from a common start."""
     group = Group(
         name="load",
         executor=executor,
@@ -158,7 +158,7 @@ def test_closed_loop_walks_the_same_sequence_however_far_it_gets(server: Server,
 
 
 def _pauses(rows: Sequence[dict[str, int]]) -> dict[int, list[int]]:
-    """User → its planned think times in ns: from the end of a request to the next one's due time."""
+    """Return user → its planned think times in ns: from the end of a request to the next one's due time."""
     users: dict[int, list[dict[str, int]]] = defaultdict(list)
     for row in sorted(rows, key=lambda row: row["seq"]):
         users[row["vu"]].append(row)
