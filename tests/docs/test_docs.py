@@ -1,4 +1,4 @@
-"""Runs every example of the documents: README.md beside this file explains the tags."""
+"""Runs every example in the documents; README.md beside this file explains the tags."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BIN = Path(__file__).with_name("bin")
 LARGE = ("example", "packs")
 """Folders of finished runs, which no example writes."""
 
-# The dry forms: what would start something is planned, listed or explained instead.
+# The dry forms: instead of starting something, plan, list or explain it.
 DRY = """
 svload() {
     case "${1:-}" in
@@ -71,7 +71,7 @@ judged() {
 
 @dataclass(frozen=True)
 class Block:
-    """One fenced block: where it stands, what it says, how it is run."""
+    """One fenced block: its place, its text, how it is run."""
 
     document: str
     line: int
@@ -81,13 +81,13 @@ class Block:
 
     @property
     def layer(self) -> str | None:
-        """The layer that executes it, or None."""
+        """Return the layer that executes it, or None."""
         run = self.tags.get("run", "pure" if "file" in self.tags else "none")
         return None if run == "none" else run
 
 
 def blocks_of(document: str, text: str) -> list[Block]:
-    """The fenced blocks of a Markdown text, in order; one that is never closed is a ValueError."""
+    """Return the fenced blocks of a Markdown text, in order. Raise ValueError if one is never closed."""
     found = []
     lines = iter(enumerate(text.splitlines(), start=1))
     for number, line in lines:
@@ -109,7 +109,7 @@ def blocks_of(document: str, text: str) -> list[Block]:
 
 
 def fault_of(block: Block) -> str | None:
-    """What is wrong with a block's tags, or None."""
+    """Return what is wrong with a block's tags, or None."""
     tags = block.tags
     if not block.language:
         return "say the language (text, if it is none)"
@@ -186,8 +186,8 @@ def test_examples_run(document: str, layer: str, tmp_path: Path) -> None:
 def _bounded(
     command: list[str], folder: Path, environment: dict[str, str]
 ) -> subprocess.CompletedProcess[str]:
-    """Run a block's shell in a session of its own; at the bound everything in it is ended,
-    and what it had said is shown."""
+    """Run a block's shell in its own session; when the time is up all its processes are ended, and its
+    output so far is shown."""
     process = subprocess.Popen(
         command,
         cwd=folder,
@@ -210,7 +210,7 @@ def _bounded(
 
 
 def execute(block: Block, folder: Path) -> None:
-    """Runs one block in the folder; its exit code must be the one it promises."""
+    """Run one block in the folder; its exit code must be the promised one."""
     with served(block.tags.get("server")) as port:
         text = block.text.replace(f":{block.tags['server']}", f":{port}") if port else block.text
         command = command_of(block, text)
@@ -230,7 +230,7 @@ def execute(block: Block, folder: Path) -> None:
 
 
 def command_of(block: Block, text: str) -> list[str] | None:
-    """The command line that runs a block, or None where writing its file is all there is to it."""
+    """Return the command line that runs a block, or None if it only writes a file."""
     kind = EXECUTED[block.language]
     if kind == "python":
         return [sys.executable, "-c", text]
@@ -245,7 +245,7 @@ def command_of(block: Block, text: str) -> list[str] | None:
 
 @contextlib.contextmanager
 def served(asked: str | None) -> Iterator[int | None]:
-    """A small server on a free loopback port while the block runs, if it asks for one."""
+    """Run a small server on a free loopback port while the block runs, if it asks for one."""
     with serving() if asked is not None else contextlib.nullcontext() as port:
         yield port
 

@@ -1,4 +1,4 @@
-"""The gallery: recordings hold what the view showed, and pictures are small and sharp."""
+"""The gallery: recordings contain what the view showed, and pictures are small and sharp."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def recorder() -> ModuleType:
 
 
 def told() -> list[Event]:
-    """Twenty trials of a second each."""
+    """Record twenty trials of a second each."""
     found: list[tuple[str, dict[str, Any]]] = [("run-started", {"study": "a<b>", "trials": 20, "sealed": 0})]
     verdict = {"instrument": "VALID", "server": "STEADY", "headline": "p50 2 ms"}
     for trial in (f"TC{number}.r1" for number in range(20)):
@@ -63,7 +63,7 @@ def test_the_committed_recording_is_whole_and_small() -> None:
 
 
 def check(text: str) -> None:
-    """Every line that is used is defined, nothing runs and nothing is fetched."""
+    """Check that every line that is used is defined, nothing runs and nothing is fetched."""
     root = ElementTree.fromstring(text)
     defined = {node.attrib["id"] for node in root.iter() if "id" in node.attrib}
     used = {node.attrib["href"] for node in root.iter(f"{SVG}use")}

@@ -1,7 +1,8 @@
-"""The table of import formats in docs/how-to.md is what happens when a field is taken out of real small files.
+"""The table of import formats in docs/how-to.md equals what happens when a field is removed from small real
+files.
 
-JMeter's and Locust's files were made by those tools; k6's are written as k6 writes them. `python -m
-tests.docs.test_import_formats` writes the table anew.
+JMeter's and Locust's files were made by those tools; k6's are written in k6's format. `python -m
+tests.docs.test_import_formats` rewrites the table.
 """
 
 from __future__ import annotations
@@ -30,25 +31,25 @@ PAGE = ROOT / "docs" / "how-to.md"
 STORE = ROOT / "tests" / "store"
 HEAD = "| format | needed | read where it is there | not read |\n|---|---|---|---|\n"
 ASKED = [
-    replace(one, status=200) if number % 2 else one  # a failure that only its tag tells
+    replace(one, status=200) if number % 2 else one  # a failure that only its tag shows
     for number, one in enumerate(closed_loop(users=3, lasts=1_500, failing=0.4))
 ]
 Without = Callable[[str, str], str]
 
 
 def jmeter(*names: str) -> list[str]:
-    """The texts of files that JMeter wrote."""
+    """Return the texts of files that JMeter wrote."""
     return [gzip.decompress((STORE / "jmeter" / f"{name}.jtl.gz").read_bytes()).decode() for name in names]
 
 
 def locust() -> list[str]:
-    """A file that Locust wrote, and one with a name under two methods."""
+    """Return a file that Locust wrote, and one with a name under two methods."""
     text = (STORE / "formats" / "locust_stats_history.csv").read_text()
     return [text, text.replace("GET,missing,", "POST,/,")]
 
 
 def written(write: Callable[[Path], object]) -> list[str]:
-    """The text of a file of this writer's."""
+    """Return the text of a file written by this writer."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "made"
         write(path)
@@ -115,7 +116,7 @@ FORMATS: dict[str, tuple[str, Callable[[], list[str]], Callable[[str], Iterable[
 
 
 def outcome(text: str, form: str) -> str | None:
-    """All that svload makes of a file, but its sentences; None: it is refused."""
+    """Return all that svload reads from a file, without sentences; None: it is refused."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "file"
         path.write_text(text, encoding="utf-8")
@@ -131,7 +132,8 @@ def outcome(text: str, form: str) -> str | None:
 
 
 def row(name: str) -> str:
-    """A format's line of the table. What changes nothing alone may be one of two fields that tell the same."""
+    """Return a format's line of the table. A field whose removal alone changes nothing may be one of two
+    with the same information."""
     form, read, fields, without = FORMATS[name]
     texts = [(text, outcome(text, form)) for text in read()]
     assert None not in [was for _, was in texts]
@@ -167,7 +169,7 @@ def test_the_table_says_what_becomes_of_each_field(name: str) -> None:
 
 
 def main() -> int:
-    """Write the table anew."""
+    """Rewrite the table."""
     page = PAGE.read_text(encoding="utf-8")
     begin = page.index(HEAD)
     end = page.index("\n\n", begin)

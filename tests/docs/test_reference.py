@@ -1,4 +1,4 @@
-"""The reference is made of the code; every link and every citation of the method resolves."""
+"""The reference is generated from the code; every link and every citation of the method resolves."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_every_link_of_the_documents_leads_somewhere() -> None:
 
 
 def anchors(text: str) -> set[str]:
-    """The anchors of a Markdown text's headings, as GitHub makes them."""
+    """Return the anchors of a Markdown text's headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.+)$", text, flags=re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
@@ -78,7 +78,7 @@ TEXT = {".py", ".rs", ".md", ".toml", ".j2", ".sh", ".yaml"}
 
 
 def texts() -> list[Path]:
-    """Every text of the project that git knows."""
+    """Return every text of the project that git knows."""
     listed = subprocess.run(
         ["git", "-C", str(ROOT), "ls-files", "-z"], capture_output=True, text=True, check=True
     )

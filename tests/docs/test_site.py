@@ -1,4 +1,4 @@
-"""`make site`: every page is there, every link leads somewhere, nothing asks the network."""
+"""`make site`: all pages exist, all links resolve, and nothing is loaded from the network."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TAGS = re.compile(r"\brun=(?:pure|plan|truth|none)\b")
 
 
 class Page(HTMLParser):
-    """What a page loads, links to, and its anchors."""
+    """What a page loads, its links, and its anchors."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
