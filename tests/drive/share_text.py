@@ -1,4 +1,5 @@
-"""A share of one group against one endpoint, as the engine reads it: tests say what differs from a plain load."""
+"""A share of one group against one endpoint, as read by the engine; tests pass what differs from a plain
+load."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ MS = 1_000_000
 def share(
     group: dict[str, Any], port: int, endpoint: str = "http://web", tls: Any = None, **changes: Any
 ) -> dict[str, Any]:
-    """The group runs for its time, and the window is all of it; `changes` are of the share."""
+    """Return a share whose group runs for its time, all of it in the window; `changes` are of the share."""
     plain = {"name": "load", "client": "engine", "connection": "keep-alive", "record": "rows"}
     group = plain | group
     return {

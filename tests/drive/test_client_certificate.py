@@ -1,4 +1,4 @@
-"""A server that wants a client certificate: whatever way it refuses, the hint names that."""
+"""Servers that require a client certificate: the hint says so, however they refuse."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TLS12, TLS13 = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3
 
 
 def refusing(authority: trustme.CA, version: ssl.TLSVersion, alert: bool) -> AbstractContextManager[int]:
-    """A port that asks clients for their certificate, and closes with an alert or without one."""
+    """Serve a port that asks clients for their certificate, and closes with an alert or without one."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1").configure_cert(context)
     authority.configure_trust(context)
@@ -39,7 +39,7 @@ def refusing(authority: trustme.CA, version: ssl.TLSVersion, alert: bool) -> Abs
         if alert:
             peer.sendall(write.read())
         peer.shutdown(socket.SHUT_WR)
-        while peer.recv(65536):  # what is left unread would make the close a reset
+        while peer.recv(65536):  # unread data would turn the close into a reset
             pass
 
     return speaking(talk)

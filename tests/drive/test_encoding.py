@@ -1,4 +1,5 @@
-"""A value of a table or an answer reaches the server as that value: `urllib` and `json` read back what the engine wrote."""
+"""Values of tables and responses reach the server unchanged: `urllib` and `json` decode what the engine
+wrote."""
 
 from __future__ import annotations
 
@@ -69,7 +70,8 @@ def server() -> Iterator[Server]:
 
 
 def share(port: int, iterations: int, request: dict[str, Any], taken: bool = False) -> str:
-    """One user who asks `request` once a row, in their order; `taken`: with a variable in place of the row."""
+    """Return a share with one user who sends `request` once per row, in their order; `taken`: with a
+    variable in place of the row."""
     plain = {"endpoint": "http://web", "timeout_ns": 5_000 * MS}
     asked = {"name": "ask", "method": "GET", "path": [{"text": "/"}], **plain, **request}
     if "url" in asked:
@@ -92,7 +94,7 @@ def share(port: int, iterations: int, request: dict[str, Any], taken: bool = Fal
 
 
 def heard(server: Server, values: Sequence[str], request: dict[str, Any], taken: bool = False) -> list[Any]:
-    """(first line's address, headers by name, body) of a request for each value."""
+    """Return (first line's address, headers by name, body) of a request for each value."""
     server.heard.clear()
     server.values[:] = values if taken else []
     inputs = {"rows": {"v": ("utf8", list(values))}}
@@ -108,12 +110,12 @@ def heard(server: Server, values: Sequence[str], request: dict[str, Any], taken:
 
 
 def text(*parts: Any) -> list[Any]:
-    """Parts, of which the plain texts are the request's own."""
+    """Return parts, of which the plain texts are the request's own."""
     return [{"text": part} if isinstance(part, str) else part for part in parts]
 
 
 def posted(kind: str, *parts: Any) -> dict[str, Any]:
-    """A body of this content type."""
+    """Return a body of this content type."""
     return {"method": "POST", "headers": [("Content-Type", text(kind))], "body": {"text": text(*parts)}}
 
 
@@ -174,7 +176,7 @@ def test_anything_else_outside_quotes_is_refused(row: str) -> None:
     except ValueError:
         assert fault is not None and fault[1].startswith("row 2 ("), fault
     else:
-        # Python's reader takes NaN and Infinity too.
+        # Python's reader also accepts NaN and Infinity.
         assert fault is None or row.strip(" \t\r\n") in ("NaN", "Infinity", "-Infinity")
 
 
@@ -262,7 +264,7 @@ measure: {duration: 1s, replicates: 1}
 
 
 def test_plan_names_the_rows_that_are_encoded(tmp_path: Path) -> None:
-    """Not those that are sent as they are, and no row that encoding leaves alone."""
+    """It does not name rows that are sent unchanged, nor those that encoding doesn't change."""
     (tmp_path / "study.yaml").write_text(STUDY)
     (tmp_path / "words.csv").write_text("text,number\nplain,1\nred & blue,2\n~.-_,3\n100 %,4\n")
     (found,) = api.plan(str(tmp_path), api.Choices(out=tmp_path))["cautions"]
@@ -291,7 +293,7 @@ COMMITTED = sorted(
 
 
 def is_sent_as_it_stands(file: Path, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Whether no row of its tables is encoded, and no URL is normalised to another."""
+    """Return whether no row of its tables is encoded, and no URL is normalised to another."""
     lock = load_lock(str(file), api.Choices())
     found = case_configs(lock)
     with monkeypatch.context() as patch:

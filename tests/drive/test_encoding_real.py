@@ -1,4 +1,4 @@
-"""nginx, Node and uvicorn read back the values that the engine encoded: each answers with what it understood."""
+"""nginx, Node and uvicorn decode the values that the engine encoded: each answers with what it understood."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ ROUNDS = settings(max_examples=8, deadline=None, suppress_health_check=[HealthCh
 def port(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, needs: Any
 ) -> Iterator[int]:
-    """A server that answers with the values it understood."""
+    """Start a server that answers with the values it understood."""
     folder, port = tmp_path_factory.mktemp(request.param), free_port()
     if request.param == "node":
         needs("node")
@@ -89,7 +89,7 @@ def port(
 
 
 def read_back(port: int, values: list[str], request: dict[str, Any], *parts: Any) -> None:
-    """Every value's answer is what `parts` say."""
+    """Check that every value's answer is what `parts` contain."""
     asked = request | {"checks": [{"name": "same", "body": {"equals": text(*parts)}}]}
     rows = {"rows": {"v": ("utf8", values)}}
     tables = _native.run_share(share(port, len(values), asked), rows, lambda _: None)
@@ -110,7 +110,7 @@ def test_values_are_what_the_server_reads(port: int, values: list[str]) -> None:
 
 
 def test_nginx_reads_paths_and_headers(tmp_path: Path, needs: Any) -> None:
-    """It resolves `..` once decoded, and refuses a NUL: these are left out."""
+    """It resolves `..` after decoding, and refuses a NUL, so these are left out."""
     needs("nginx")
     port = free_port()
     config = tmp_path / "nginx.conf"
@@ -130,7 +130,7 @@ def test_nginx_reads_paths_and_headers(tmp_path: Path, needs: Any) -> None:
 
 
 def test_typed_umlauts_reach_every_server(port: int) -> None:
-    """As h11 and Node refuse raw bytes in a path."""
+    """In a path, h11 and Node refuse raw bytes."""
     path = text(sent_as("/a/straße und mehr/?q=größe & 1"))
     read_back(port, ["x"], {"path": path}, "straße und mehr\ngröße ")
 

@@ -1,4 +1,5 @@
-"""A bound of a study is the engine's own where both have one: the largest value passes there, and the next does not."""
+"""Bounds of a study equal the engine's where both have one: it accepts the largest value and refuses the
+next."""
 
 from __future__ import annotations
 
@@ -98,7 +99,8 @@ def test_the_engine_takes_all_that_a_study_may_ask_for(name: str) -> None:
 
 
 def test_turns_hold_the_whole_load() -> None:
-    """It ends in the turn of its stop; turns that are too short or overlap are refused, and none are not written."""
+    """The load ends in the turn in which it is stopped; turns that are too short or overlap are refused,
+    and an empty list is not written."""
     turns_ns = ((10, 12), (20, 22))
     share = replace(with_group(stop_offset_ns=3, graceful_stop_ns=7), turns_ns=turns_ns)
     assert fault(share) is None

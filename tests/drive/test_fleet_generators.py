@@ -1,4 +1,5 @@
-"""Several machines as one: who runs what, one start, loss of one; machines are doubles, since each fault must be exact."""
+"""A load by several machines: assignment of groups, common start, loss of one. The machines are fakes,
+because each fault must be exact."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ AHEAD_NS = 5_000_000_000
 
 
 class FakeAgent:
-    """Takes orders as a machine's agent does; its generators are done when they are told to begin."""
+    """Takes orders like a machine's agent; its generators end when they are told to begin."""
 
     python = "python"
 

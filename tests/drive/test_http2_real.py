@@ -1,4 +1,4 @@
-"""HTTP/2, and HTTP/1.1 beside it, against servers that others wrote: what the engine counts is what they logged."""
+"""HTTP/2, and HTTP/1.1 beside it, with third-party servers: the engine's counts equal the servers' logs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Serve = Callable[[Sequence[str], int], None]
 
 @pytest.fixture
 def serve(tmp_path: Path, needs: Callable[..., None]) -> Iterator[Serve]:
-    """Starts a server that stays in the foreground, and waits until it listens."""
+    """Start a server that stays in the foreground, and wait until it listens."""
     with ExitStack() as started:
 
         def start(command: Sequence[str], port: int) -> None:
@@ -36,7 +36,7 @@ def serve(tmp_path: Path, needs: Callable[..., None]) -> Iterator[Serve]:
 
 @pytest.fixture
 def certificate(tmp_path: Path) -> str:
-    """Writes key.pem and cert.pem for the name `web`; returns the authority."""
+    """Write key.pem and cert.pem for the name `web`; return the authority."""
     authority = trustme.CA()
     issued = authority.issue_cert("web")
     issued.private_key_pem.write_to_path(tmp_path / "key.pem")
@@ -47,7 +47,7 @@ def certificate(tmp_path: Path) -> str:
 def load(
     port: int, vus: int, streams: int, requests: int, ca: str | None = None, **group: Any
 ) -> dict[str, Any]:
-    """Runs a closed loop; returns the group's summary."""
+    """Run a closed loop; return the group's summary."""
     scheme = "http" if ca is None else "https"
     tls = None if ca is None else {"server_name": "web", "ca_pem": ca}
     endpoint = f"{scheme}://web"
@@ -96,7 +96,7 @@ def nginx(folder: Path, serve: Serve, listen: str, settings: str = "keepalive_re
 def logged(
     folder: Path, requests: int, name: str = "access.log", begins: Sequence[str] = ()
 ) -> list[list[str]]:
-    """The server's lines that begin so, once all are written."""
+    """Return the lines of the server's log with this prefix, once all are written."""
 
     def written() -> list[list[str]]:
         lines = [line.split() for line in (folder / name).read_text().splitlines()]
@@ -215,7 +215,7 @@ def test_haproxy_logged_what_was_counted(
     found = load(port, 32, 1, 1_000, certificate if "ssl" in bind else None, http2=http2)
     assert (found["ok"], found["status"], found["body_bytes"]) == (1_000, {"200": 1_000}, 1_000 * 10_000)
     assert found["connections_opened"] == connections
-    # The look whether it listens is a line too, but no request.
+    # The check whether it listens is also logged, but is no request.
     lines = logged(tmp_path, 1_000, "server.log", [version, "200"])
     assert len(lines) == 1_000
     assert len({line[3] for line in lines}) == connections

@@ -1,4 +1,4 @@
-"""HTTP/2 groups cut into shares: users that share a connection stay together, however many generators there are."""
+"""HTTP/2 groups divided into shares: users of one connection stay together, for any number of generators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The native engine from Python: a share against a threading server on loopback, its tables and both identities."""
+"""The native engine called from Python: a share against a threading server on loopback, its tables and
+both identities."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ PATHS = ["/a", "/bb", "/ccc", "/missing"]
 
 
 class Handler(Answering):
-    """Answers a path with itself, `/missing` with 404."""
+    """Answer a path with itself, `/missing` with 404."""
 
     def do_GET(self) -> None:
         self.answer(self.path.encode(), 404 if self.path == "/missing" else 200)
@@ -39,7 +40,7 @@ def port() -> Iterator[int]:
 
 
 def share(port: int, **changes: Any) -> dict[str, Any]:
-    """Three VUs that walk four objects for 300 ms."""
+    """Return a share with three VUs that walk four objects for 300 ms."""
     think = {"uniform_ns": [5 * MS, 10 * MS]}
     group = {
         "stop_offset_ns": 300 * MS,
@@ -64,14 +65,14 @@ INPUTS = {"objects": {"path": ("utf8", PATHS), "size_bytes": ("u64", struct.pack
 
 
 def run(spec: dict[str, Any], sink: Any = lambda _: None) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Runs a share; its tables as lists and its summary."""
+    """Run a share; return its tables as lists and its summary."""
     tables = _native.run_share(json.dumps(spec), INPUTS, sink)
     summary = json.loads(tables.pop("summary")["json"][1][0])
     return {name: unpacked(table) for name, table in tables.items()}, summary
 
 
 def hold_identities(group: dict[str, Any]) -> None:
-    """docs/method.md §1: a request never disappears."""
+    """Check docs/method.md §1: a request never disappears."""
     assert group["due"] == group["begun"] + group["waiting"] + group["dropped"]
     assert group["begun"] == group["ok"] + group["failed"] + group["in_flight"]
     assert group["left_at_end"] == group["waiting"] + group["in_flight"]
@@ -183,7 +184,7 @@ def test_a_panic_of_the_engine_is_an_error_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     class Panic(BaseException):
-        """As PyO3's, which is no Exception."""
+        """An error like PyO3's, which is no Exception."""
 
     def run_share(*words: object) -> None:
         raise Panic("index out of bounds")

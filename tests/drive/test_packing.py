@@ -1,5 +1,5 @@
-"""Who shares a generator process: as many as there are cores for the load, whose requests are
-the same however they are packed."""
+"""Packing of groups into generator processes: one per core for load; the requests don't depend on the
+packing."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def shares_of(case: CaseConfig, cores: int, taken: Taken | None = None) -> list[
 
 
 def asked(shares: list[Share]) -> dict[str, list[bytes]]:
-    """By group: its rehearsed requests, as bytes, in order of their VU."""
+    """Return by group its rehearsed requests, as bytes, in order of their VU."""
     found: dict[str, list[tuple[int, int, int]]] = {}
     alone = [replace(share.spec, groups=(group,)) for share in shares for group in share.spec.groups]
     for spec in alone:

@@ -1,5 +1,5 @@
-"""How many requests of an open loop may be under way: min(rate × timeout, descriptors −
-reserve), no more than there are ports."""
+"""The largest number of concurrent requests of an open loop: min(rate × timeout, descriptors − reserve),
+and no more than there are ports."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ STAGES = (Stage(duration_ns=10**9, target=200), Stage(duration_ns=10**9, target=
 def test_fewest_places(
     executor: Executor, timeout_s: float, generators: int, room: Room, expected: tuple[int, str] | None
 ) -> None:
-    """Stages need those of their highest rate; a closed loop has its users."""
+    """Stages need those of their highest rate; a closed loop has as many as users."""
     request = evolve(REQUEST, timeout_ns=round(timeout_s * 1e9))
     asked = Group(name="crowd", executor=executor, request=request, generators=generators)
     assert places_of(asked, room) == expected

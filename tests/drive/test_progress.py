@@ -1,4 +1,4 @@
-"""Progress of several generators as one."""
+"""Merging the progress of several generators."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_counts_and_cpu_are_added_and_the_worst_percentile_is_shown() -> None:
 
 
 def test_progress_that_was_not_shown_is_included_in_the_next() -> None:
-    """Two reports in one look: the second speaks of the time since the first."""
+    """With two reports between two reads, the second covers the time since the first."""
     first, second = (
         {"offset_ns": offset_ns, "groups": [{"name": "load", "ok": 80, "last": last}]}
         for offset_ns, last in (

@@ -1,4 +1,4 @@
-"""How servers are verified that only redirects lead to: as the study says of its own."""
+"""TLS verification of servers reached only by redirects: as the study sets it for its own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from svload.model.traffic import Group, Request
 
 
 def found(follow: int, **endpoints: dict[str, Any]) -> tuple[str, bool] | None:
-    """Authorities, and whether to verify, for a group that asks `w`; endpoints as `http_w`."""
+    """Return the authorities, and whether to verify, for a group that requests `w`; endpoints as `http_w`."""
     request = Request(name="get", scheme="http", host="w", path=(), follow_redirects=follow)
     known = {
         name.replace("_", "://"): Endpoint(scheme="http", address="127.0.0.1", port=1, **more)
@@ -30,7 +30,8 @@ def _system(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_labs_authorities_and_the_systems_are_trusted() -> None:
-    """Who takes any certificate of its target takes any behind it; who follows nothing needs nothing."""
+    """A group that accepts any certificate of its target does so after redirects; one that follows none
+    needs no authority."""
     assert found(0, http_w={}) is None
     lab = {"ca_pem": "LAB"}
     assert found(1, http_w={}, https_w=lab, https_v=lab) == ("LABSYSTEM", True)

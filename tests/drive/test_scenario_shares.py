@@ -1,5 +1,5 @@
-"""Scenarios are a cut of the plan too: however many generators there are, the same steps are asked, and
-variables and rows go with them."""
+"""Scenarios divided into shares: for any number of generators the same steps are sent, with the same
+variables and rows."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def specs_of(case: CaseConfig) -> list[ShareSpec]:
 
 
 def played(spec: ShareSpec, service_ns: int, rows: int = 30) -> list[tuple[int, int, int, int]]:
-    """(due, vu, seq, step) of every request that a share begins."""
+    """Return (due, vu, seq, step) of every request that a share begins."""
     inputs = {"objects": {"path": ("utf8", [f"/o/{row}" for row in range(rows)])}}
     table = unpacked(_native.rehearse(text_of(spec), inputs, service_ns)["users"])
     return sorted(zip(*(table[name] for name in ("due_ns", "vu", "seq", "step")), strict=True))

@@ -1,4 +1,4 @@
-"""Set-up's own shares, and what they took put into the load's requests."""
+"""The shares of set-up, and how the values it took are put into the load's requests."""
 
 from __future__ import annotations
 

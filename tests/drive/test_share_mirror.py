@@ -1,4 +1,5 @@
-"""The share's dataclasses have the fields of the engine's structs, and its words: read from the engine's source."""
+"""The share's dataclasses have the same fields and words as the engine's structs, read from the engine's
+source."""
 
 from __future__ import annotations
 
@@ -57,7 +58,7 @@ WORDS: dict[str, tuple[type, str]] = {
 
 
 def definition(kind: str, name: str, within: str = "**/*.rs") -> tuple[str, str]:
-    """The attributes and the body of a struct or an enum that is read from a share."""
+    """Return the attributes and the body of a struct or an enum that is read from a share."""
     pattern = re.compile(rf"((?:#\[[^\n]*\]\n)+)pub {kind} {name}(?:<\w+>)? \{{\n(.*?)\n\}}", re.DOTALL)
     found = [
         match.groups()
@@ -69,7 +70,7 @@ def definition(kind: str, name: str, within: str = "**/*.rs") -> tuple[str, str]
 
 
 def struct_fields(name: str, within: str = "**/*.rs") -> dict[str, str]:
-    """Field → its Rust type, those that are flattened into it among them."""
+    """Return field → its Rust type, including fields that are flattened into it."""
     _, body = definition("struct", name, within)
     found: dict[str, str] = {}
     for attributes, field, kind in re.findall(
@@ -83,7 +84,7 @@ def struct_fields(name: str, within: str = "**/*.rs") -> dict[str, str]:
 
 
 def variants(name: str) -> dict[str, str]:
-    """Variant, as a share writes it → what it carries."""
+    """Return variant, as a share writes it → its content."""
     attributes, body = definition("enum", name)
     rename = re.search(r'rename_all = "([\w-]+)"', attributes)
     body = re.sub(r"^ *//[^\n]*\n", "", body + "\n", flags=re.MULTILINE)

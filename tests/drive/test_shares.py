@@ -1,4 +1,4 @@
-"""Shares are a cut of the plan: however many generators there are, the same VUs and arrivals are asked for."""
+"""Shares divide the plan: for any number of generators the same VUs and arrivals are planned."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def shares_of(case: CaseConfig) -> list[ShareSpec]:
 
 
 def executor_of(spec: ShareSpec) -> Any:
-    """The executor of its first group, whichever it is."""
+    """Return the executor of its first group, of any kind."""
     return spec.groups[0].executor
 
 
@@ -113,7 +113,8 @@ def test_rows_are_kept_for_curl_and_for_slow_groups_only():
 
 
 def warmed(rows: int, **feeder: Any) -> tuple[ShareSpec, list[tuple[int, int]]]:
-    """The share that warms so many rows, and (user, its how manieth) of each request that it makes."""
+    """Return the share that warms this many rows, and (user, index among the user's) of each request that
+    it makes."""
     case = config(ConstantVus(vus=4))
     case = evolve(case, feeders=(Feeder(name="object", table="objects", **feeder),))
     template = build_shares(case, 7, timeline(case, 1_000_000_000), ENDPOINTS, ["127.0.0.0/8"])[0]
@@ -128,7 +129,7 @@ def warmed(rows: int, **feeder: Any) -> tuple[ShareSpec, list[tuple[int, int]]]:
 @pytest.mark.parametrize("rows", [1, 5, 32, 33, 2000])
 @pytest.mark.parametrize("feeder", [{}, {"offset": 400}, {"take": "random"}, {"take": "zipf", "skew": 1.2}])
 def test_warming_asks_for_each_row_once_and_through_the_cache(rows: int, feeder: dict[str, Any]):
-    """Each user has neighbours, one after another: what rows share is looked up once, by whoever comes first."""
+    """Each user has successive rows; what rows share is looked up once, by the first user who needs it."""
     spec, made = warmed(rows, **feeder)
     group = spec.groups[0]
     assert group.request.endpoint == "http://cache"
@@ -145,7 +146,7 @@ def test_a_warming_of_the_first_row_asks_for_it_once():
 
 
 def test_a_warming_has_time_for_all_its_rows():
-    """Of a store that answers 60 a second."""
+    """The store answers 60 requests a second."""
     assert warmed(55_000)[0].groups[0].stop_offset_ns > 55_000 / 60 * 1e9
     assert warmed(1)[0].groups[0].stop_offset_ns > 100e9
 
@@ -220,7 +221,8 @@ def test_work_that_is_done_ends_the_window():
 
 
 def test_a_secret_is_distinguished_from_other_texts() -> None:
-    """Where it stands in a share, so that no redirect takes it along; what another answer gave is a text."""
+    """A secret's position in a share is marked, so that no redirect passes it on; a value from another
+    response is a text."""
     found = {"secret.t": "hush", "token": "given"}
     parts = (Text(text="a "), TakenPart(taken="secret.t"), TakenPart(taken="token"))
     request = evolve(REQUEST, headers=(("X-T", parts),), body=Body(text=parts), method="POST")

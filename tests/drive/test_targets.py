@@ -1,4 +1,4 @@
-"""Nothing outside is looked up or connected to unless the user named it."""
+"""No host outside is looked up or connected to unless the user named it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_loopback_needs_no_permission_and_a_named_host_has_it():
     [((), V4), ((V4,), V4), ((V6,), V6), ((V6, V4), V4)],
 )
 def test_localhost_is_where_its_server_listens(listening: tuple[str, ...], address: str):
-    """Many a server of today listens at ::1 alone."""
+    """Many current servers listen at ::1 only."""
     with ExitStack() as servers:
         port = 0
         for one in listening:
@@ -76,7 +76,7 @@ def test_localhost_is_where_its_server_listens(listening: tuple[str, ...], addre
     [("localhost.localdomain", V4), ("ip6-localhost", V6), ("ip6-loopback", V6), ("localhost", V4)],
 )
 def test_loopback_needs_no_name_server(name: str, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that lies would have its address authorised."""
+    """A lying name server would get its address authorised."""
 
     def lies(host: str, *_words: object, **_more: object) -> list[tuple[object, ...]]:
         if host == name:

@@ -1,5 +1,5 @@
-"""What the engine's witnesses saw becomes readings among the monitors', and a core's speed is
-a number that can be compared."""
+"""Observations of the engine's witnesses become readings of a monitor, and a core's speed a comparable
+number."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def stops(*rows: tuple[int, int, int, int]) -> dict[str, tuple[str, bytes]]:
 
 
 def test_each_stop_is_a_reading_at_its_end() -> None:
-    """Two gaps and a pass of one thread; of the other 7 passes were too many to be kept."""
+    """Two gaps and a pass of one thread; of the other's passes, 7 were too many to be kept."""
     gaps = (0, 0, 40, 6_000_000), (0, 0, 90, 8_000_000)
     rows = stops(*gaps, (0, 1, 70, 30_000_000), (1, 1, 50, 5_500_000), (1, 1, -1, 7))
     table = as_arrays(with_witnesses(NONE, [("background.0", {"stops": rows}), ("probe.0", {})]))
