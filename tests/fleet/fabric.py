@@ -1,7 +1,7 @@
-"""Machines as namespaces: each has a network, a sshd, a home and a monotonic clock of its own;
-no packet leaves this machine.
+"""Machines as namespaces: each has its own network, sshd, home and monotonic clock; no packet leaves this
+machine.
 
-A namespace in the middle holds a bridge without an uplink; whoever commands the fleet runs inside it.
+A namespace in the middle holds a bridge without an uplink; whatever commands the fleet runs inside it.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ SSH_PORT = 25200
 
 @dataclass
 class Host:
-    """One machine: its clock stands `ahead_s` ahead; `bare` has no Python that runs, `small` little room; its link carries `rate`
-    each way, as tc spells it; `own_tmp`: a /tmp that no other machine sees."""
+    """One machine. Its clock is `ahead_s` ahead; `bare`: it has no working Python; `small`: it has little
+    disk space; its link carries `rate` each way, in tc's notation; `own_tmp`: a /tmp that no other machine
+    sees."""
 
     name: str
     number: int
@@ -56,7 +57,7 @@ class Fabric:
     def inside(
         self, words: Sequence[str], environment: Mapping[str, str] = {}
     ) -> subprocess.CompletedProcess[str]:
-        """A command in the middle, to its end."""
+        """Run a command in the middle to its end."""
         return completed(
             ["ip", "netns", "exec", self.middle, *words],
             cwd=self.folder,
@@ -68,11 +69,11 @@ class Fabric:
 
     @property
     def own(self) -> dict[str, str]:
-        """Variables that keep it apart from other tests: these machines are nobody else's."""
+        """Return variables that keep it apart from other tests."""
         return {f"SVLOAD_{name.upper()}": str(self.folder / name) for name in ("state", "cache", "lock")}
 
     def on(self, host: Host, *words: str) -> str:
-        """What a command says in a host's network."""
+        """Return the output of a command in a host's network."""
         done = completed(["ip", "netns", "exec", self.namespace(host), *words], check=True)
         return done.stdout.strip()
 
@@ -80,11 +81,11 @@ class Fabric:
         return self.folder / host.name / "home"
 
     def temporary(self, host: Host) -> Path:
-        """Its /tmp, if it has one of its own; the fabric's folder is in it."""
+        """Return its /tmp, if it has its own; the fabric's folder is in it."""
         return self.folder / host.name / "tmp"
 
     def inventory(self, text: str) -> str:
-        """A file with `text`, below the variables by which SSH reaches these machines."""
+        """Write an inventory with `text`, after the variables by which SSH reaches these machines."""
         path = self.folder / "hosts.yaml"
         options = f"-F /dev/null -o UserKnownHostsFile={self.folder}/known_hosts -o StrictHostKeyChecking=yes"
         path.write_text(
@@ -99,7 +100,7 @@ class Fabric:
 
 @contextmanager
 def fabric(hosts: Sequence[Host]) -> Iterator[Fabric]:
-    """Up within seconds; all gone with the block."""
+    """Start the machines within seconds; all are gone when the block ends."""
     made = Fabric(Path(tempfile.mkdtemp(prefix="svf")), f"svf{os.getpid() % 100_000}", list(hosts))
     try:
         _ip("netns", "add", made.middle)
@@ -160,7 +161,7 @@ def _serve(made: Fabric, host: Host) -> subprocess.Popen[bytes]:
         "100:30:200\nMaxSessions 100\n"
         "LogLevel ERROR\nSubsystem sftp internal-sftp\n"
     )
-    # Ansible's remote home is root's: each machine has one of its own.
+    # Ansible's remote home is root's: each machine has its own.
     little = "mount -t tmpfs -o size=8m tmpfs /root\n" if host.small else ""
     tmp = ""
     if host.own_tmp:
@@ -185,7 +186,7 @@ def _serve(made: Fabric, host: Host) -> subprocess.Popen[bytes]:
 
 
 def _python_stays(folder: Path) -> str:
-    """Where this test's Python lies in root's home, it lies there on the machine too."""
+    """Return commands that make this test's Python available on the machine too if it lies in root's home."""
     prefix = Path(sys.base_prefix)
     if not prefix.is_relative_to("/root"):
         return ""
@@ -194,6 +195,6 @@ def _python_stays(folder: Path) -> str:
 
 
 def is_open(made: Fabric, host: Host, port: int) -> bool:
-    """Whether something listens on a host's port, as the middle sees it."""
+    """Return whether something listens on a host's port, seen from the middle."""
     words = [sys.executable, "-c", f"import socket; socket.create_connection(('{host.address}', {port}), 1)"]
     return made.inside(words).returncode == 0

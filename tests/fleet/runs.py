@@ -1,4 +1,4 @@
-"""`svload run` within a fabric: begun, watched, looked for afterwards."""
+"""Start `svload run` within a fabric, watch it, and find what is left afterwards."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from svload.store import RunDir
 
 
 def load(machines: Fabric, *words: str) -> RunDir:
-    """The run that a command made."""
+    """Return the run that a command made."""
     done = machines.svload("run", *words, "--json")
     assert "Traceback" not in done.stderr, done.stderr
     return newest(machines)
@@ -26,14 +26,14 @@ def newest(machines: Fabric) -> RunDir:
 
 
 def left(machines: Fabric) -> list[str]:
-    """Command lines of generators, agents and workers that still live anywhere."""
+    """Return the command lines of generators, agents and workers that still run anywhere."""
     names = [machines.middle, *(machines.namespace(host) for host in machines.hosts)]
     found = [words for name in names for words in processes(name).values()]
     return [" ".join(words) for words in found if any(word.startswith("svload.") for word in words)]
 
 
 def processes(namespace: str) -> dict[int, list[str]]:
-    """pid → command line of the processes in a network."""
+    """Return pid → command line of the processes in a network."""
     network, found = f"net:[{os.stat(f'/run/netns/{namespace}').st_ino}]", {}
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -44,7 +44,7 @@ def processes(namespace: str) -> dict[int, list[str]]:
 
 
 def begin(machines: Fabric, *words: str) -> subprocess.Popen[str]:
-    """A run that goes on while the test acts."""
+    """Start a run that continues while the test acts."""
     return subprocess.Popen(
         ["ip", "netns", "exec", machines.middle, sys.executable, "-m", "svload", *words],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=machines.folder,
@@ -53,10 +53,10 @@ def begin(machines: Fabric, *words: str) -> subprocess.Popen[str]:
 
 
 def process(machines: Fabric, host: Host | None, module: str) -> int:
-    """The pid of a process that runs a module in a host's network, or in the middle."""
+    """Return the pid of a process that runs a module in a host's network, or in the middle."""
     name = machines.middle if host is None else machines.namespace(host)
     for pid, words in processes(name).items():
-        # sshd and its sessions say what they do
+        # sshd and its sessions show their state in their command lines
         if module in words or module in {word.partition(": ")[2] for word in words}:
             return pid
     raise LookupError(f"no {module} at {name}")

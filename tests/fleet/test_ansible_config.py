@@ -1,5 +1,5 @@
-"""Ansible's configuration in the current folder counts where nobody else could have put it there; an inventory that
-is never read is an error."""
+"""Ansible's configuration in the current folder is used only where no other user could have put it; an
+inventory that is never read is an error."""
 
 from __future__ import annotations
 

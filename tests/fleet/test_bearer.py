@@ -1,4 +1,4 @@
-"""What a machine does for a controller that is late, and for one that is gone."""
+"""A machine's agent process: it waits for a late controller, and ends once a greeted one falls silent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from svload.host.machines import bearer
 
 
 def awaited(asked: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
-    """In a thread of its own: the browser's driver keeps a loop running in this one."""
+    """Run it in a separate thread, because the browser's driver keeps a loop running in this one."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(asyncio.run, asked).result(HANG_S)
 

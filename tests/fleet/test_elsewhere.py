@@ -1,5 +1,5 @@
-"""Servers on other machines (`on:`): nginx on one, Varnish before it on another, the load on a third; each machine is a
-namespace with a sshd and a clock of its own."""
+"""Servers on other machines (`on:`): nginx on one, Varnish before it on another, the load on a third. Each
+machine is a namespace with its own sshd and clock."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def machines(needs: Callable[..., None]) -> Iterator[Fabric]:
 
 
 def inventory(machines: Fabric, serving: Sequence[Host] = (BRNO, PRAHA)) -> str:
-    """One machine that makes load, and those that serve."""
+    """Write an inventory with one machine that generates load, and those that run servers."""
     lines = ["    svload_python: " + sys.executable]
     lines += [f"generators: {{hosts: {{gen: {{ansible_host: {GEN.address}}}}}}}"]
     served = ", ".join(f"{host.name}: {{ansible_host: {host.address}}}" for host in serving)
@@ -121,7 +121,7 @@ def test_planned_faults_strike_servers_elsewhere(machines: Fabric) -> None:
 
 
 def served(machines: Fabric) -> list[str]:
-    """Servers that still run on any machine."""
+    """Return the servers that still run on any machine."""
     found = []
     for host in HOSTS:
         for pid in processes(machines.namespace(host)):

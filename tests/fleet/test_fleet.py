@@ -1,4 +1,4 @@
-"""`svload fleet` on machines that are namespaces with a sshd, a home and a clock of their own."""
+"""`svload fleet` on machines that are namespaces with their own sshd, home and clock."""
 
 from __future__ import annotations
 

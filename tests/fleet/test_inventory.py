@@ -1,4 +1,4 @@
-"""An inventory as svload reads it; what is wrong with one is said in its own words."""
+"""Fleet inventories: parsing, and error messages for invalid ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from svload.model.errors import ExitCode, SvloadError
 
 
 def listing(**groups: Any) -> dict[str, Any]:
-    """What ansible-inventory says of these groups."""
+    """Return ansible-inventory's output for these groups."""
     return {"_meta": {"hostvars": groups.pop("hostvars", {})}, "all": {"children": list(groups)}, **groups}
 
 

@@ -1,4 +1,5 @@
-"""`svload run --scheduler`: a Dask cluster that somebody else runs makes the load, and is as it was afterwards."""
+"""`svload run --scheduler`: the workers of a user's Dask cluster generate the load, and are left
+unchanged."""
 
 from __future__ import annotations
 
@@ -64,7 +65,7 @@ class Cluster:
         self.workers[name] = self.start(stack, name, [*program, *place, *words], **more)
 
     def processes(self) -> dict[int, list[str]]:
-        """pid → command line of the workers and of all below them."""
+        """Return pid → command line of the workers and their descendants."""
         parents: dict[int, list[int]] = {}
         for folder in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
@@ -79,7 +80,7 @@ class Cluster:
         return found
 
     def listening(self) -> set[str]:
-        """Sockets that they listen on."""
+        """Return the sockets that they listen on."""
         held = set()
         for pid in self.processes():
             for one in Path(f"/proc/{pid}/fd").iterdir():
@@ -92,7 +93,7 @@ class Cluster:
 
 @contextmanager
 def cluster(folder: Path, protocol: str = "tcp", **environment: str) -> Iterator[tuple[Cluster, ExitStack]]:
-    """A scheduler on loopback; workers are the test's to start."""
+    """Start a scheduler on loopback; the test starts workers."""
     own = {f"SVLOAD_{name.upper()}": str(folder / name) for name in ("state", "cache", "lock")}
     made = Cluster(folder, {**os.environ, **own, **environment}, protocol)
     result = folder / "scheduler.json"
@@ -107,7 +108,7 @@ def cluster(folder: Path, protocol: str = "tcp", **environment: str) -> Iterator
 
 
 def certificates(folder: Path) -> Mapping[str, str]:
-    """A cluster's own, named as Dask's users name them."""
+    """Make a cluster's own certificates, named as Dask's users name them."""
     import trustme
 
     authority = trustme.CA()

@@ -1,4 +1,5 @@
-"""What is done on a machine is done once, is undone whole, and never touches a folder that is not ours."""
+"""Changes to a machine are made once, are undone completely, and never affect folders that aren't
+svload's."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ WANTED = {SOMAXCONN: "65535", PORTS: "16384 60999"}
 
 @pytest.fixture
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A /proc/sys of our own, root's to write."""
+    """Return a private /proc/sys that root may write."""
     folder = tmp_path / "sys"
     for name, value in {SOMAXCONN: "4096", PORTS: "32768\t60999"}.items():
         path = folder / name.replace(".", "/")
@@ -43,7 +44,7 @@ def home(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def equipped(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that keeps its environment from test to test: making one takes five seconds of CPU."""
+    """Return a folder that keeps its environment for all tests: making one takes five seconds of CPU."""
     made = tmp_path_factory.mktemp("equipped") / "home"
     machine.claim(made)
     return made
@@ -139,7 +140,7 @@ def test_a_missing_package_is_reported(equipped: Path) -> None:
 
 
 def said(*words: str) -> tuple[int, dict[str, Any]]:
-    """The program as Ansible runs it: from its standard input."""
+    """Run the program as Ansible does: from its standard input."""
     program = Path(machine.__file__).read_text()
     done = completed([sys.executable, "-I", "-S", "-", *words], input=program)
     assert done.stderr == ""

@@ -1,4 +1,4 @@
-"""What a machine bears follows from its facts; what speaks against it is caught, and nothing else."""
+"""The load that a machine can generate, computed from its facts, and the problems found in them."""
 
 from __future__ import annotations
 

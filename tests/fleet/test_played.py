@@ -1,4 +1,4 @@
-"""Ansible's events understood: each failure is one line of the catalogue that says what to do."""
+"""Parsing of Ansible's events: each failure becomes one error of the catalogue, which states what to do."""
 
 from __future__ import annotations
 

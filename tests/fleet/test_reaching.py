@@ -1,4 +1,4 @@
-"""How an inventory's words become SSH's, and what a worker is started by."""
+"""How variables of an inventory become SSH options, and the commands that start workers."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""`svload run --inventory` on machines that are namespaces: each has a network, a sshd, a process table and a
-monotonic clock of its own; who commands the run stands inside their network."""
+"""`svload run --inventory` on machines that are namespaces: each has its own network, sshd, process table
+and monotonic clock; the controller runs inside their network."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def machines(needs: Callable[..., None]) -> Iterator[Fabric]:
 
 
 def inventory(machines: Fabric, hosts: list[Host], **more: str) -> str:
-    """The hosts as generators at their sites; svload is where this test's is."""
+    """Write an inventory with the hosts as generators at their sites; svload is where this test's is."""
     lines = ["generators:", "  vars:", f"    svload_python: {sys.executable}"]
     lines += [f"    {name}: {value}" for name, value in more.items()]
     lines += ["  hosts:", *(f"    {host.name}: {{ansible_host: {host.address}}}" for host in hosts)]
@@ -167,7 +167,7 @@ def test_whoever_is_killed_nothing_is_left_and_the_plan_is_completed(machines: F
         running.wait()
     assert "Traceback" not in text, text
     wait_until(lambda: not left(machines))
-    if victim == "a generator":  # its machine is there: the trial is made once more at once
+    if victim == "a generator":  # its machine is available: the trial is repeated at once
         assert len(list((path / "attempts").iterdir())) == 1
     else:
         assert running.returncode == (-signal.SIGKILL if victim == "the controller" else 3), text

@@ -1,5 +1,5 @@
-"""A wheel that stands in for svload's: it installs in a second, says its version, and
-installs a study's servers once."""
+"""A stand-in for svload's wheel: it installs in a second, prints its version, and installs a study's
+servers once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def main():
 
 
 def stand_in(folder: Path, version: str = "0.0.1", needs: str = "", name: str = "svload") -> Path:
-    """NAME-VERSION-py3-none-any.whl in `folder`; `needs` is a package that it asks for."""
+    """Write NAME-VERSION-py3-none-any.whl to `folder`; `needs` is a package that it requires."""
     path = folder / f"{name}-{version}-py3-none-any.whl"
     info = f"{name}-{version}.dist-info"
     files = {
