@@ -1,2 +1,2 @@
-"""Fuzzers of all that comes from outside: study files, packs and runs, answers of
-servers. `python -m tests.fuzz -h`."""
+"""Fuzzers of all input from outside: study files, packs and runs, responses of servers. `python -m
+tests.fuzz -h`."""

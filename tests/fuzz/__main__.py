@@ -1,6 +1,8 @@
-"""`python -m tests.fuzz --hours 8 [--only studies|packs|answers|pages|imports] [--seed N]`: fuzz for so long.
+"""`python -m tests.fuzz --hours 8 [--only studies|packs|answers|pages|imports] [--seed N]`: fuzz for that
+long.
 
-A minute of each in turn. Each failure is printed with the command that repeats it; the exit code is 1 if there was one.
+The fuzzers take turns of a minute. Each failure is printed with the command that repeats it; the exit code is
+1 if there was one.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ READY: dict[str, Callable[[], None]] = {"packs": packs.ready, "imports": packs.r
 
 
 def main() -> int:
-    """Parse, fuzz, say what was found."""
+    """Parse the options, fuzz, print what was found."""
     known = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     known.add_argument("--hours", type=float, default=0.05)
     known.add_argument("--only", choices=sorted(KINDS))

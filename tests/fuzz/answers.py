@@ -1,5 +1,5 @@
-"""Answers of servers: the pieces of the hostile tables put together, cut, flipped, and sent in any
-segments; frames of HTTP/2 likewise."""
+"""Responses of servers: pieces of the hostile tables combined, cut or with flipped bytes, in arbitrary
+segments; the same for HTTP/2 frames."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LOCATIONS = ("/", "//", "http://", "https://localhost/", "http://localhost:{port
 
 @cache
 def pieces() -> tuple[bytes, ...]:
-    """All texts of the hostile table that go over the wire."""
+    """Return all texts of the hostile table that are sent over the wire."""
     found = []
     for text in re.findall(r'b?"((?:[^"\\]|\\.)*)"', TABLE.read_text(encoding="utf-8")):
         if "\\r\\n" in text or text.startswith("HTTP"):
@@ -42,12 +42,12 @@ def pieces() -> tuple[bytes, ...]:
 
 
 def one(draw: Random, folder: Path) -> Case:
-    """A load of four requests against one server that answers anything."""
+    """Run a load of four requests against one server that answers anything."""
     http2 = draw.random() < 0.35
     turns, answers, ways = itertools.count(), list[bytes](), list[tuple[str, int]]()
 
     def talk(peer: socket.socket) -> None:
-        """Each connection gets the next answer, in segments."""
+        """Give each connection the next answer, in segments."""
         at = next(turns) % len(answers)
         _speak(peer, answers[at], *ways[at])
 
@@ -68,7 +68,8 @@ def one(draw: Random, folder: Path) -> Case:
 
 
 def _broken(group: dict[str, Any]) -> str:
-    """Identities that a load keeps whatever its server does (docs/method.md §1)."""
+    """Return the broken identities of those that a load keeps whatever its server does (docs/method.md
+    §1)."""
     if group["begun"] != group["ok"] + group["failed"] + group["in_flight"]:
         return f"begun is not ok + failed + in flight: {group}"
     if group["due"] != group["begun"] + group["dropped"] + group["waiting"]:
@@ -123,7 +124,7 @@ def _speak(peer: socket.socket, answer: bytes, way: str, seed: int) -> None:
 
 
 def _answer(draw: Random, port: int) -> bytes:
-    """One to four pieces, each whole, cut or flipped."""
+    """Return one to four pieces, each whole, cut or with flipped bytes."""
     found = b""
     for _ in range(draw.choice((1, 1, 2, 3, 4))):
         piece = draw.choice((*pieces(), *MORE))
@@ -136,7 +137,7 @@ def _answer(draw: Random, port: int) -> bytes:
 
 
 def struck(piece: bytes, draw: Random) -> bytes:
-    """The piece, or what is left of it: cut, one byte changed, or many times over."""
+    """Return the piece cut, with one byte changed, or repeated many times."""
     match draw.choice(("whole", "whole", "whole", "cut", "flip", "again")):
         case "cut":
             return piece[: draw.randrange(len(piece) + 1)]

@@ -1,4 +1,4 @@
-"""Real result files of every load tester with bytes, cells and rows altered: `svload import` of each."""
+"""`svload import` of real result files of every load tester, with bytes, cells and rows altered."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WAYS = ("flip", "flip", "cut", "cell", "cell", "cell", "row", "swap", "drop", "c
 
 @cache
 def _files() -> list[bytes]:
-    """What JMeter, Locust and k6 write, at most 300 lines of each, and a table."""
+    """Return files of JMeter, Locust and k6, at most 300 lines of each, and a table."""
     found = [gzip.decompress(path.read_bytes()) for path in sorted((STORE / "jmeter").glob("*.jtl.gz"))]
     found.append((STORE / "formats" / "locust_stats_history.csv").read_bytes())
     load = files.closed_loop(users=3, lasts=1_500, failing=0.2)
@@ -41,7 +41,7 @@ def _files() -> list[bytes]:
 
 
 def one(draw: Random, folder: Path) -> Case:
-    """One altered file, imported."""
+    """Import one altered file."""
     data = draw.choice(_files())
     for _ in range(draw.choice((0, 1, 1, 1, 2, 3))):
         data = _altered(data, draw)

@@ -1,4 +1,4 @@
-"""What every case is held to: no internal error, no wait over five seconds, no exit code that is not documented."""
+"""The rules for every case: no internal error, no wait over five seconds, no undocumented exit code."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ judges_waits = False
 
 @dataclass(frozen=True)
 class Case:
-    """What a case found: how it ended, and what is wrong with that (empty: nothing)."""
+    """The result of a case: how it ended, and what is wrong with that (empty: nothing)."""
 
     ended: str
     wrong: str = ""
@@ -35,7 +35,7 @@ class Case:
 
 @dataclass
 class Tally:
-    """Cases by how they ended, and the failures with all that repeats them."""
+    """The number of cases by how they ended, and the failures with all that is needed to repeat them."""
 
     kind: str
     seed: int
@@ -55,7 +55,7 @@ Fuzzer = Callable[[Random, Path], Case]
 
 
 def fuzz(kind: str, one: Fuzzer, seed: int, seconds: float, first: int = 0, most: int | None = None) -> Tally:
-    """Play cases for so long. Each has a seed of its own, so that it is played again by its number alone."""
+    """Run cases for that long. Each has its own seed, so that its number alone repeats it."""
     tally, begun, number = Tally(kind, seed), time.monotonic(), first
     before_s = _cpu_s()
     while time.monotonic() - begun < seconds and (most is None or number - first < most):
@@ -77,7 +77,7 @@ def _cpu_s() -> float:
 
 
 def has_waited(waited_s: float, cpu_s: float) -> str:
-    """What is wrong with a case's time; empty for nothing."""
+    """Return what is wrong with a case's time; empty for nothing."""
     if not judges_waits:
         return ""
     if cpu_s > WAIT_S:
@@ -103,7 +103,7 @@ def command(words: Sequence[str], folder: Path, environment: Mapping[str, str] =
         return Case("killed", f"{shown}: {how}\n{expected[-2000:]}")
     if os.waitstatus_to_exitcode(status) not in CODES:
         return Case(ended, f"{shown}: {ended}\n{expected[-2000:]}")
-    # SVLOAD_DEBUG shows where the system refused a file, too.
+    # SVLOAD_DEBUG also shows where the system refused a file.
     if "[internal]" in expected or ("Traceback" in expected and "[file-refused]" not in expected):
         return Case(ended, f"{shown}: an internal error\n{expected[-4000:]}")
     if used.ru_maxrss > MEMORY_KIB:
@@ -124,7 +124,7 @@ def _wait(pid: int, begun: float) -> tuple[int, resource.struct_rusage]:
 
 
 def _become(words: Sequence[str], folder: Path, text: Path, environment: Mapping[str, str]) -> None:
-    """Be the command; never returns."""
+    """Run the command in this process; never returns."""
     from svload.cli import main
 
     code = 99

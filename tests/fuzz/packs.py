@@ -1,4 +1,4 @@
-"""Packs and runs with files flipped, missing, swapped, linked; every command that reads them."""
+"""Packs and runs with altered, missing, swapped or linked files, and every command that reads them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _packs() -> list[bytes]:
 
 
 def one(draw: Random, folder: Path) -> Case:
-    """One damaged run, read by one command."""
+    """Read one damaged run by one command."""
     pack = draw.choice(_packs())
     if draw.random() < 0.4:
         run = folder / "x.svload.zip"
@@ -68,7 +68,7 @@ def _words(run: Path, draw: Random) -> list[str]:
 def _zip(pack: bytes, draw: Random) -> bytes:
     if draw.random() < 0.4:
         return flipped(pack, draw)
-    warnings.simplefilter("ignore", UserWarning)  # a name that stands twice is meant
+    warnings.simplefilter("ignore", UserWarning)  # the duplicate name is intended
     out = io.BytesIO()
     with (
         zipfile.ZipFile(io.BytesIO(pack)) as source,
@@ -142,7 +142,7 @@ def flipped(data: bytes, draw: Random) -> bytes:
 
 
 def _odd_json(data: bytes, draw: Random) -> bytes:
-    """The JSON, or one line of it, with a value put in place of another."""
+    """Replace one value of the JSON, or of one of its lines, by another."""
     lines = data.decode("utf-8", "replace").splitlines()
     whole = data.lstrip()[:1] == b"{" and len(lines) > 1 and not lines[0].endswith("}")
     at = 0 if whole or not lines else draw.randrange(len(lines))
@@ -171,10 +171,10 @@ def _odd_json(data: bytes, draw: Random) -> bytes:
 
 
 def ready() -> None:
-    """Load what the commands need, so that a fork has it."""
+    """Load what the commands need, so that forks have it."""
     from svload.host.process.algebra import stay_single_threaded
 
-    stay_single_threaded()  # a fork has no threads but one
+    stay_single_threaded()  # a fork has only one thread
     with tempfile.TemporaryDirectory(prefix="svload-fuzz-") as folder:
         import svload.analysis
         import svload.api

@@ -1,4 +1,5 @@
-"""Readiness pages and what monitors read of servers: any answer, whole, cut, flipped, endless or drop by drop."""
+"""Readiness pages and whatever monitors read from servers: any response, whole, cut, altered, endless or
+byte by byte."""
 
 from __future__ import annotations
 
@@ -63,7 +64,7 @@ _LINES: dict[str, type[Monitor]] = {
 
 
 def one(draw: Random, folder: Path) -> Case:
-    """One reading of a server that answers anything: it ends within its deadline with readings or an OSError."""
+    """Read a server that answers anything once: it ends within its deadline with readings or an OSError."""
     kind = draw.choice(("status", "call", "call_json", *_HTTP, *_LINES))
     answer = _lines(draw, kind) if kind in _LINES else _page(draw, kind)
     way = draw.choice(("end", "end", "reset", "stall", "drip", "flood"))
@@ -145,7 +146,7 @@ def _speak(peer: socket.socket, answer: bytes, way: str, seed: int) -> None:
 
 
 def _drip(peer: socket.socket, answer: bytes) -> None:
-    """A byte at a time until the reader has gone."""
+    """Send a byte at a time until the reader has gone."""
     gone = threading.Event()
     for place in range(len(answer)):
         peer.sendall(answer[place : place + 1])

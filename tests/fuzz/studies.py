@@ -1,4 +1,4 @@
-"""Study files: made from the schema's grammar, and real ones mutated. Only planned."""
+"""Study files, generated from the schema's grammar or mutated from real ones; they are only planned."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _trees() -> list[Any]:
 
 
 def one(draw: Random, folder: Path) -> Case:
-    """One study, planned under one of its profiles."""
+    """Plan one study under one of its profiles."""
     text = draw.choice((_made, _mutated, _mutated, _struck))(draw)
     (folder / "study.yaml").write_bytes(text.encode("utf-8", "surrogatepass"))
     for name, kinds in FILES.items():
@@ -91,7 +91,7 @@ def _told_badly(expected: SvloadError, folder: Path) -> str:
 
 
 def _made(draw: Random) -> str:
-    """A study from the grammar; small, and mostly near what is valid."""
+    """Return a study from the grammar; small, and mostly close to a valid one."""
     made = _instance(_schema(), draw, 0)
     base = {
         "name": "x",
@@ -155,7 +155,7 @@ def _mapping(schema: dict[str, Any], draw: Random, depth: int) -> dict[str, Any]
 
 
 def _mutated(draw: Random) -> str:
-    """A real study with a few of its values, keys and lists changed."""
+    """Return a real study with a few of its values, keys and lists changed."""
     tree = copy.deepcopy(draw.choice(_trees()))
     for _ in range(draw.choice((1, 1, 2, 3, 6))):
         _strike(tree, draw)
@@ -190,7 +190,7 @@ def _strike(tree: Any, draw: Random) -> None:
 
 
 def _refer(tree: Any, holder: Any, key: Any, draw: Random) -> None:
-    """The value becomes a reference to a level's field that holds it, or something else."""
+    """Replace the value by a reference to a level's field that holds it, or something else."""
     factors = tree.get("factors", {}) if isinstance(tree, dict) else None
     if not isinstance(factors, dict):
         return
@@ -207,7 +207,7 @@ def _refer(tree: Any, holder: Any, key: Any, draw: Random) -> None:
 
 
 def every_place(tree: Any) -> list[tuple[Any, Any]]:
-    """(holder, key) of everything in a tree of dicts and lists."""
+    """Return (holder, key) of everything in a tree of dicts and lists."""
     found, open_ = [], [tree]
     while open_:
         holder = open_.pop()
@@ -219,7 +219,7 @@ def every_place(tree: Any) -> list[tuple[Any, Any]]:
 
 
 def _struck(draw: Random) -> str:
-    """A real study's text with signs changed."""
+    """Return a real study's text with changed characters."""
     text = draw.choice(_real())[1]
     for _ in range(draw.choice((1, 2, 5, 20))):
         at = draw.randrange(len(text))

@@ -1,4 +1,4 @@
-"""A few cases of each fuzzer in every run of the tests, always the same; `make test-fuzz` goes on from there."""
+"""A few fixed cases of each fuzzer in every test run; `make test-fuzz` continues from there."""
 
 from __future__ import annotations
 
