@@ -1,4 +1,4 @@
-"""Real agents, real children, and waiting for conditions instead of pausing."""
+"""Fixtures with real agents and child processes, which wait for conditions instead of sleeping."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ for line in sys.stdin:
 
 @contextmanager
 def ignoring(*numbers: signal.Signals) -> Iterator[None]:
-    """This process ignores the signals, and hands that on to whom it starts."""
+    """Make this process ignore the signals, which its children inherit."""
     before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
     try:
         yield
@@ -59,14 +59,15 @@ def shared_agent(tmp_path_factory: pytest.TempPathFactory, isolate: bool) -> Ite
 
 @pytest.fixture
 def agent(shared_agent: Agent) -> Iterator[Agent]:
-    """A living agent without children (earlier ones have ended)."""
+    """Return a running agent without children (earlier ones have ended)."""
     yield shared_agent
     shared_agent.stop(None, now=True)
 
 
 @pytest.fixture
 def order(tmp_path: Path) -> Callable[..., Spawn]:
-    """A Spawn with a log of its own: order("name", role, *argv, **more); without argv, a speaking child."""
+    """Return a Spawn with its own log: order("name", role, *argv, **more); without argv, a child that
+    prints."""
 
     def make(child: str, role: str = "server", *argv: str, **more: object) -> Spawn:
         words = argv or (sys.executable, "-c", SPEAKER)
@@ -77,5 +78,5 @@ def order(tmp_path: Path) -> Callable[..., Spawn]:
 
 
 def alive(result: dict[str, int]) -> bool:
-    """Whether the process of a spawn's result still runs."""
+    """Return whether the process of a spawn's result still runs."""
     return linux.is_alive(result["pid"], result["start_ticks"])

@@ -1,7 +1,7 @@
-"""A controller to be killed: starts an agent and children, says what it started, waits. Not a test.
+"""A controller to be killed: starts an agent and children, prints what it started, waits. Not a test.
 
-argv: folder, "isolated" | "plain". As root it first moves into a network
-namespace of its own, so that the setting it changes is nobody else's.
+argv: folder, "isolated" | "plain". As root it first enters its own network namespace, so that the setting it
+changes affects nobody else.
 """
 
 from __future__ import annotations

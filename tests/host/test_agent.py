@@ -1,4 +1,4 @@
-"""A real agent and real children: started, spoken to, stopped."""
+"""A real agent with real children: start, communication, stop."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def code_of(caught: pytest.ExceptionInfo[SvloadError]) -> str:
 
 @pytest.fixture
 def heard(agent: Agent) -> Heard:
-    """The first notice of that kind from that child since the test began; waits for it."""
+    """Wait for the first notice of that kind from that child since the test began."""
     begin, _ = agent.status(-1)
 
     def hear(kind: str, child: str) -> Notice:
@@ -60,7 +60,7 @@ def heard(agent: Agent) -> Heard:
     return hear
 
 
-# speaking
+# communication
 
 
 def test_a_generator_s_life(agent: Agent, order: Order, heard: Heard) -> None:
@@ -145,7 +145,7 @@ def test_a_tool_past_its_time_is_killed_with_children(agent: Agent, order: Order
 
 
 def sleepers(cwd: Path) -> list[int]:
-    """Living processes with that working folder."""
+    """Return the running processes with that working folder."""
     living = (found.pid for found in linux.processes() if found.state not in "ZX")
     return [pid for pid in living if working_folder(pid) == str(cwd)]
 
@@ -187,7 +187,7 @@ def test_signals_reach_the_program_unblocked(agent: Agent, order: Order) -> None
     (result,) = agent.prepare([order("t", "tool", "grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status")])
     words = result["tail"].split()
     assert words[0::2] == ["SigBlk:", "SigIgn:"]
-    # signals 32 and 33 are the C library's: nobody can set them, and a parent may hand them on
+    # signals 32 and 33 are the C library's: nobody can set them, and a parent may pass them on
     libc_own = 1 << 31 | 1 << 32
     assert [int(mask, 16) & ~libc_own for mask in words[1::2]] == [0, 0]
 

@@ -1,4 +1,5 @@
-"""A command's numpy starts no threads of its own, and what a user starts with svload does not hear of it."""
+"""numpy starts no threads in svload's commands, and programs that a user starts with svload don't inherit
+that setting."""
 
 from __future__ import annotations
 

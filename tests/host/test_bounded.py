@@ -1,4 +1,5 @@
-"""A server that drips, floods or never ends holds nobody beyond the deadline of the exchange, nor beyond its bytes."""
+"""Slow, flooding or endless servers can't hold a reader beyond the deadline of an exchange or its limit of
+bytes."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
 
 
 def answering(first: bytes, then: bytes, pause_s: float) -> AbstractContextManager[int]:
-    """A server that sends `first`, then `then` again and again with pauses, until its peer is gone; its port."""
+    """Run a server that sends `first`, then `then` repeatedly with pauses, until its peer is gone; yield
+    its port."""
     paused = threading.Event()
 
     def talk(line: socket.socket) -> None:
@@ -98,7 +100,7 @@ def test_a_monitors_line_has_one_deadline_and_a_limit(kind: str) -> None:
 
 
 def test_a_kept_line_has_a_deadline_for_each_exchange() -> None:
-    """Three exchanges of 0.15 s each on one connection whose exchanges may take 0.4 s."""
+    """Three exchanges of 0.15 s each on one connection, on which each exchange may take 0.4 s."""
     with answering(b"", b"x", 0.15) as port, BoundedSocket(("127.0.0.1", port), HANG_S, 4) as line:
         for _ in range(3):
             line.renew()

@@ -1,4 +1,4 @@
-"""Certificates are found again only where they hold: the same host, kernel, engine and settings."""
+"""Certificates are reused only where they are valid: for the same host, kernel, engine and settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Control groups of both versions, played by ordinary folders; the kernel's own are met in test_agent."""
+"""Control groups of both versions, simulated by ordinary folders; test_agent uses the kernel's own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ BOTH = GroupLimits(cpus=1.5, memory_bytes=256 << 20)
 
 @pytest.fixture
 def offer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Offer:
-    """`offer("/own", "cpu", "memory")`: a machine's folder that has these alone; `opens`: by version 2."""
+    """`offer("/own", "cpu", "memory")`: make a machine's folder with only these controllers; `opens`: by
+    version 2."""
 
     def made(own: str, *controllers: str, opens: str = "", below: str = "") -> Path:
         machine = tmp_path / below
@@ -111,7 +112,7 @@ def test_the_time_a_quota_held_back_is_read_in_both_versions(offer: Offer) -> No
 
 
 def test_a_member_lies_below_what_it_is_within_in_every_hierarchy_that_this_one_uses(offer: Offer) -> None:
-    """A member without a limit of its own must be where the machine's memory is counted."""
+    """A member without its own limit must still be in the group that counts the machine's memory."""
     offer("/", "cpu", "cpuacct", "memory", "pids")
     above = cgroups.plan("lab", "vm", GroupLimits(memory_bytes=1 << 30))
     assert cgroups.plan("lab", "vm/db", GroupLimits(), tuple(above)) == {"memory": f"{above['memory']}/db"}
@@ -130,7 +131,7 @@ def test_with_version_2_controllers_pass_through_the_machine_to_its_members(offe
 
 
 def test_a_member_that_goes_leaves_the_machine_it_was_within(offer: Offer) -> None:
-    """Its limits would be gone for the others, and for the member when it comes up again."""
+    """Otherwise the limits would be lost for the others, and for the member when it comes up again."""
     machine = offer("/", "memory")
     above = cgroups.plan("lab", "vm", GroupLimits(memory_bytes=1))
     member = cgroups.plan("lab", "vm/db", GroupLimits(), tuple(above))

@@ -1,5 +1,5 @@
-"""The offset between two clocks: its bound holds whatever the way does, and the
-exchange speaks with a real answerer."""
+"""The offset between two clocks: its bound holds whatever the network delays, and the exchange works with
+a real answerer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WORD = "an-unguessed-word"
 
 
 def went(sent_ns: int, there_ns: int, held_ns: int, back_ns: int, offset_ns: int = TRUE_NS) -> Exchange:
-    """An exchange with these delays, under a clock that stands `offset_ns` ahead."""
+    """Return an exchange with these delays, with a clock that is `offset_ns` ahead."""
     received = sent_ns + there_ns + offset_ns
     return Exchange(sent_ns, received, received + held_ns, sent_ns + there_ns + held_ns + back_ns)
 
@@ -87,7 +87,7 @@ def test_moments_are_turned_both_ways() -> None:
 
 
 def started(port: int, seconds: int, wrap: tuple[str, ...] = ()) -> dict[str, Any]:
-    """What the answerer says: its port, or its problem, with which it ends."""
+    """Return the answerer's first output: its port, or the problem with which it ends."""
     program, word = Path(answerer.__file__).read_text(encoding="utf-8"), {"SVLOAD_WORD": WORD}
     words = [*wrap, sys.executable, "-", str(port), str(seconds)]
     done = completed(words, input=program, env={**os.environ, **word})
@@ -98,7 +98,7 @@ def started(port: int, seconds: int, wrap: tuple[str, ...] = ()) -> dict[str, An
 
 @contextmanager
 def answering(seconds: int = 20, wrap: tuple[str, ...] = ()) -> Iterator[int]:
-    """The answerer as `fleet check` starts it: from standard input; the port it says."""
+    """Start the answerer as `fleet check` does, from standard input; yield the port that it prints."""
     port = int(started(0, seconds, wrap)["port"])
     try:
         yield port
@@ -148,7 +148,7 @@ def test_a_taken_port_is_reported() -> None:
 
 
 def test_another_monotonic_offset_is_found(needs: object) -> None:
-    """A machine whose monotonic clock stands 1,000 s ahead, by a time namespace."""
+    """A time namespace simulates a machine whose monotonic clock is 1,000 s ahead."""
     needs("root", "unshare")
     ahead_s = 1000
     wrap = ("unshare", "--time", "--monotonic", str(ahead_s), "--fork")

@@ -1,4 +1,4 @@
-"""Dask's scheduler and workers serve no page: any user of the machine could read there what runs."""
+"""Dask's scheduler and workers serve no pages, where any user of the machine could read what runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ distributed = pytest.importorskip("distributed")
 
 
 def listeners() -> int:
-    """TCP sockets on which this process listens."""
+    """Return the TCP sockets on which this process listens."""
     own = {os.readlink(one) for one in Path("/proc/self/fd").iterdir() if one.exists() or one.is_symlink()}
     tables = (Path(f"/proc/self/net/{table}").read_text() for table in ("tcp", "tcp6"))
     rows = [line.split() for table in tables for line in table.splitlines()[1:]]
@@ -44,6 +44,6 @@ def test_scheduler_and_worker_listen_for_each_other_alone(closed: bool, expected
             async with worker:
                 return listeners() - before
 
-    # In a thread of its own: a browser of another test may keep a loop running in this one.
+    # In a separate thread, because a browser of another test may keep a loop running in this one.
     with dask.config.set(cluster_security.SETTINGS), ThreadPoolExecutor(1) as thread:
         assert thread.submit(asyncio.run, asyncio.wait_for(count(), HANG_S)).result(HANG_S) == expected

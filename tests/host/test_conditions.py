@@ -1,5 +1,5 @@
-"""What a trial's conditions are read from: clocks, ports, listeners, cores, the page cache, CPUs kept awake; and
-what the preflight measures and keeps."""
+"""The sources of a trial's conditions: clocks, ports, listeners, cores, the page cache, CPUs kept awake;
+and what the preflight measures and keeps."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ def test_a_moment_holds_the_three_clocks() -> None:
 
 @pytest.mark.parametrize("slept_ns", [0, 5_000_000])
 def test_a_process_off_its_core_is_no_suspension(monkeypatch: pytest.MonkeyPatch, slept_ns: int) -> None:
-    """Of twenty readings of the clocks, all but one are interrupted for 60 ms; a suspension stays visible."""
+    """All but one of twenty readings of the clocks are interrupted for 60 ms; a suspension is still
+    detected."""
     clock = iter(range(0, 10**15, 1_000))
     calls, off_ns = count(), 0
 
@@ -77,8 +78,8 @@ def test_a_moment_counts_what_tcp_sent() -> None:
 
 
 def rested(server: socket.socket, client_first: bool) -> int:
-    """How many more sockets on the client's port rest once one side has closed first (others may
-    rest there, to other servers)."""
+    """Return how many more sockets on the client's port are in TIME_WAIT once one side has closed first
+    (others may be there, to other servers)."""
     client = socket.create_connection(server.getsockname())
     accepted, _ = server.accept()
     port = int(client.getsockname()[1])

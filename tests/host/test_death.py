@@ -1,4 +1,4 @@
-"""Whoever is killed: nothing that was started is left, everything that was changed is back."""
+"""After any process of svload is killed, all its child processes end and all changes are undone."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FINISH = (
 
 @dataclass
 class Stage:
-    """A lab of a controller that may be killed, seen from outside."""
+    """A lab of a controller that may be killed, observed from outside."""
 
     state: Path
     controller: subprocess.Popen[bytes]
@@ -107,7 +107,8 @@ def test_agent_or_keeper_killed(stage: Callable[..., Stage], victim: str) -> Non
 
 
 def test_controller_killed_the_load_is_silent_at_once(stage: Callable[..., Stage]) -> None:
-    """Its generator ignores SIGTERM and does not read; the server's grace must not be the generator's."""
+    """Its generator ignores SIGTERM and does not read; the server's grace period must not apply to the
+    generator."""
     lab = stage()
     (generator, ticks), (server, server_ticks), *_ = lab.said["children"]
     lab.kill("controller")
@@ -148,7 +149,7 @@ def test_looking_for_leftovers_is_quick_when_there_are_none(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM, None], ids=["killed", "ended", "left"])
 def test_an_unowned_agent_ends_with_its_starter(end: signal.Signals | None, tmp_path: Path) -> None:
-    """A command that is killed while its agent comes up, not half a minute later."""
+    """A command is killed while its agent comes up: the agent ends at once, not half a minute later."""
     folder = tmp_path / "lab"
     code = (
         "import select, sys; from pathlib import Path; from svload.host import launch_agent\n"

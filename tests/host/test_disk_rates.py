@@ -1,4 +1,5 @@
-"""Rates of disks in the kernel's own control groups: held, read back, changed in place, gone after a kill -9."""
+"""Disk rates in the kernel's own control groups: enforced, read back, changed in place, removed after a
+kill -9."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ def test_they_are_read_back_and_changed_in_place(agent: Agent, order: MakeGroup)
 
 @pytest.mark.parametrize("strict", [False, pytest.param(True, marks=pytest.mark.timing)])
 def test_direct_writes_are_held(agent: Agent, order: MakeGroup, tmp_path: Path, strict: bool) -> None:
-    """Strictly: they take as long as the rate says."""
+    """Strict: the writes take as long as the rate implies."""
     [made] = agent.prepare([order])
     write = ("dd", "if=/dev/zero", f"of={tmp_path}/big", "bs=1000448", "count=15", "oflag=direct")
     log = str(tmp_path / "log")

@@ -1,4 +1,4 @@
-"""Work in forks: what a loop gives, whatever becomes of a worker, and nothing of them is left."""
+"""Work in forks: the same results as a loop, whatever happens to a worker, and no process is left."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _two_cores_and_no_child_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[No
 
 
 def children() -> set[str]:
-    """This process's own, dead ones that nobody has waited for too."""
+    """Return this process's children, including dead ones that nobody has waited for."""
     tasks = Path("/proc/self/task")
     return {pid for task in tasks.iterdir() for pid in (task / "children").read_text().split()}
 
@@ -117,7 +117,7 @@ def test_a_worker_that_only_takes_long_is_waited_for(monkeypatch: pytest.MonkeyP
     looks = itertools.count(1)
 
     def ticks(_: object) -> int:
-        """More at each look; after the third the workers come to their end."""
+        """Return a count that rises at each look; after the third the workers end."""
         look = next(looks)
         if look == 3:
             os.write(end, b"....")
@@ -151,7 +151,7 @@ def test_beside_is_done_in_a_worker_and_ended_if_nobody_waits() -> None:
 
 
 def test_workers_do_without_locks_that_another_thread_holds(capfd: pytest.CaptureFixture[str]) -> None:
-    """As a progress display may, at the moment of the fork."""
+    """A progress display may hold one at the moment of the fork."""
     held, done = threading.Event(), threading.Event()
 
     class Held:
@@ -218,7 +218,7 @@ def test_workers_end_with_their_parent_and_say_nothing(number: signal.Signals) -
         workers = [int(parent.stdout.readline()) for _ in range(2)]
         send = os.killpg if number == signal.SIGINT else os.kill
         send(parent.pid, number)
-        out, err = parent.communicate(timeout=HANG_S)  # at its end: the workers hold these streams no more
+        out, err = parent.communicate(timeout=HANG_S)  # at its end: the workers no longer hold these streams
     finally:
         parent.kill()
     wait_until(lambda: not any((stat := process_stat(pid)) and stat.state not in "ZX" for pid in workers))

@@ -1,4 +1,4 @@
-"""The undo journal: what is replayed, and what is never touched."""
+"""The undo journal: what it restores, and what it never touches."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ sys.stdin.read()
 
 @pytest.fixture
 def lab(tmp_path: Path) -> Path:
-    """The folder of a lab whose agent is gone."""
+    """Return the folder of a lab whose agent is gone."""
     folder = tmp_path / "labs" / "lab"
     folder.mkdir(parents=True)
     owner = {"format": 1, "owner": "gone", "controller_pid": 1, "started_wall": 1.0, "made_folder": True}
@@ -68,7 +68,7 @@ def announce(lab: Path, pid: int, **changed: Any) -> None:
 
 
 def noted(lab: Path, kind: str, **entry: Any) -> None:
-    """The lab's journal has one more entry."""
+    """Add an entry to the lab's journal."""
     log = Journal(lab)
     log.announce(kind, **entry)
     log.close()
@@ -140,7 +140,8 @@ os.execve("/bin/sleep", ["sleep", "60"], %s)
 def test_an_orphan_without_environment_is_named_to_a_user(
     lab: Path, monkeypatch: pytest.MonkeyPatch, needs: Any, environment: str, begun: int, named: bool
 ) -> None:
-    """What a user's server left behind in a session of its own, without the lab's mark, is nobody's by proof."""
+    """A user's server left a process in its own session, without the lab's mark: no proof shows whose it
+    is."""
     needs("root")  # to start a process of another user
     user, before = 100_000 + os.getpid(), {one.pid for one in linux.processes()}
     subprocess.run([sys.executable, "-c", ORPHAN % environment, str(user)], check=True)
@@ -170,7 +171,7 @@ def test_a_new_lab_undoes_the_dead_one(lab: Path, start: Start) -> None:
     assert lab.is_dir()  # it was there before
 
 
-# settings: the kernel's files played by ordinary ones
+# settings: the kernel's files simulated by ordinary ones
 
 
 @pytest.fixture

@@ -1,4 +1,5 @@
-"""Links of a lab: networks of services, shaped by the kernel and delayed by a process, gone with whoever held them."""
+"""Links of a lab: networks of services, shaped by the kernel and delayed by a process, removed with their
+owner."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ SLOW = KitOptions.model_validate({"link": {"latency": "20 ms", "rate": "100 Mbit
 
 @pytest.fixture
 def linked(tmp_path: Path, needs: Callable[..., None]) -> Iterator[Agent]:
-    """An agent whose lab has a network of its own."""
+    """Return an agent whose lab has its own network."""
     needs("root")
     if why := fabric.lacking(latency=True):
         pytest.skip(why)

@@ -1,5 +1,5 @@
-"""Limits of a running group, changed in place: read back, put back on request, and by the
-journal when nobody is left to ask."""
+"""Limits of a running group, changed in place: read back, restored on request, and by the journal when no
+process is left to ask."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OPEN_TO = ("cpus", "memory_bytes", "pids")
 
 @pytest.fixture
 def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine whose control groups are ordinary folders."""
+    """Return a machine whose control groups are ordinary folders."""
     for name in CONTROLLERS:
         (tmp_path / "machine" / name).mkdir(parents=True)
     mounts = {name: (str(tmp_path / "machine" / name), "/") for name in CONTROLLERS}
@@ -93,7 +93,7 @@ READ = "disk_read_bytes_per_s"
 
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> str:
-    """The one disk that every file is on."""
+    """Return the one disk that every file is on."""
     monkeypatch.setattr("svload.host.agent.groups.disk_of", lambda folder: "254:0")
     return "254:0"
 
@@ -107,12 +107,12 @@ def test_a_disk_rate_is_given_later_and_taken_off(folders: Path, log: Journal, d
     assert found["found"] == {"cpus": 0.5, READ: 5_000_000}
     assert [entry["before"] for entry in open_entries(folders)] == [{"cpus": 1.0, READ: None}]
     groups.set_limits(SetLimits(name="web", limits=GroupLimits(cpus=1.0), lifted=(READ,)))
-    # what was last written of reads; the kernel drops lines whose rate is 0
+    # the last rate written for reads; the kernel drops lines whose rate is 0
     assert Path(paths["blkio"], "blkio.throttle.read_bps_device").read_text().split() == [disk, "0"]
 
 
 def test_version_1_members_live_in_the_machines_folder(folders: Path, log: Journal, disk: str) -> None:
-    """There a group's rate holds no group below it."""
+    """There, a group's rate does not apply to groups below it."""
     groups, rate = Groups("mark", log), GroupLimits(disk_read_bytes_per_s=1)
     limits = GroupLimits(disk_read_bytes_per_s=20_000_000, memory_bytes=1 << 30)
     machine = groups.make(MakeGroup(name="vm", limits=limits, folders=("/srv",)))["paths"]

@@ -1,4 +1,4 @@
-"""One load at a time: the lock between processes."""
+"""The lock between processes that allows one load at a time."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The contract of a machine, kept by the local one; what a machine's clock says is
-compared through its offset alone."""
+"""The contract of a machine, as the local one keeps it; readings of a machine's clock are compared only
+through its offset."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A passing folder goes with its process, however that ends."""
+"""Temporary folders are removed when their process ends, however it ends."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""State that says what may be run, undone and asked is this user's alone, whatever the umask
-and whoever prepared the place; and where it is kept."""
+"""Where svload's state is kept, and that only this user can read or write it, whatever the umask and
+whoever prepared the folder: it decides what may be run, undone and asked."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_another_users_trust_is_not_believed(state: Path, tmp_path: Path) -> Non
 @root
 @pytest.mark.parametrize(("user", "own"), [(NOBODY, False), (0, True)])
 def test_another_user_at_a_socket_is_known(user: int, own: bool) -> None:
-    """Even where it could reach the socket: in a folder that is open to all."""
+    """Even if it could reach the socket, in a folder that is open to all."""
     folder = Path(tempfile.mkdtemp())
     folder.chmod(0o777)
     with listen(folder, "sock", 1) as door:

@@ -1,5 +1,5 @@
-"""Settings of the kernel: set in the lab's network or, where the user said so, on the
-machine; told, put back, never half."""
+"""Kernel settings: set in the lab's network or, if the user asks for it, on the machine; reported,
+restored, and never left half done."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def in_files(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
 
 @pytest.fixture
 def proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine's /proc/sys of ordinary files."""
+    """Return a machine's /proc/sys of ordinary files."""
     root = tmp_path / "sys"
     in_files(monkeypatch, root)
     root.mkdir()
@@ -207,7 +207,7 @@ def test_a_labs_network_has_its_own_settings(tmp_path: Path, needs: Callable[...
 
 
 def test_settings_survive(proc: Path, log: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The agent of a lab with a network of its own must leave it to its keeper."""
+    """The agent of a lab with its own network must leave it to the keeper."""
     held = Settings(log, None)
     for value in ("50", "37"):
         ask(held, network=value)
