@@ -1,9 +1,9 @@
 """Judge timing tests by the state of the machine while they ran: ``pytest -p tests.calm -m timing`` (``make
 test-timing``).
 
-A process beside the tests reads the machine ten times a second. Within the limits a test passes or fails,
-once. Outside them its outcome is meaningless: after a calm moment the test is repeated, and if the machine is
-never calm long enough it is "not run: machine busy", which is neither a pass nor a failure.
+A process beside the tests reads the machine ten times a second. If the readings are within the limits, the
+test's single outcome counts. Otherwise the outcome is meaningless, and the test is repeated after a calm
+moment; if the machine is never calm long enough it is "not run: machine busy", neither a pass nor a failure.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ MARK = "TIMING_TESTS"
 
 @dataclass
 class Readings:
-    """What the machine did during a test."""
+    """The readings of the machine during a test."""
 
     seconds: float = 0.0
     cores: int = 1
@@ -146,7 +146,7 @@ class _Reader:
         self._stolen_s, self._used_s = self._machine_s()
 
     def _machine_s(self) -> tuple[float, float]:
-        """Return CPU time of all cores so far: given to other guests, and used."""
+        """Return the CPU time of all cores so far: given to other guests, and used."""
         cores = self._proc.parse_cpu(Path("/proc/stat").read_text()).values()
         return sum(core["steal"] for core in cores), sum(core["user"] + core["system"] for core in cores)
 
@@ -237,7 +237,7 @@ class Watch:
         return self._hear()
 
     def begin(self) -> None:
-        """Forget what was before."""
+        """Discard earlier readings."""
         assert self._ask("begin") == "begun"
 
     def end(self) -> Readings:
@@ -289,7 +289,7 @@ class Calm:
             found = disturbances(self._watch.end())
             if not found or any(report.skipped for report in reports):
                 break
-            # Whatever it made for other tests was also made on a busy machine.
+            # What the test made for other tests was also made on a busy machine.
             item.session._setupstate.teardown_exact(None)
             self._left_s -= time.monotonic() - began
             if self._left_s <= 0:

@@ -1,4 +1,4 @@
-"""Layers of tests and the one rule on skipping.
+"""Layers of tests, and the rule for skipping.
 
 A test without a layer is ``pure``. A test of the ``real`` or ``look`` layer may require what a machine may
 lack with ``needs(...)``; if it is missing the test is skipped and the run ends with one loud line. With
@@ -201,7 +201,8 @@ def needs() -> Callable[..., None]:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
-    """The system's Chromium: one for the whole session, because Playwright refuses a second beside it."""
+    """Start the system's Chromium: one for the whole session, because Playwright refuses a second beside
+    it."""
     from playwright.sync_api import sync_playwright
     from tests.report.chromium import ARGUMENTS
 

@@ -1,4 +1,4 @@
-"""Copies of an artefact with changed fields: how a test plants a fault in a trial, a claim or a study."""
+"""Copies of artefacts with changed fields, to plant faults in a trial, a claim or a study."""
 
 from __future__ import annotations
 

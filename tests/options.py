@@ -1,5 +1,5 @@
-"""Two values of each option of a traffic group, as written in a study, so that tests of options need not name
-any."""
+"""Two values of each option of a traffic group, as written in a study, so that tests of options need not
+list them."""
 
 from __future__ import annotations
 

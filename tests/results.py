@@ -1,5 +1,5 @@
-"""Hand-made configurations, trials, cases and findings: a test sets what it is about, the rest is as in a
-clean run."""
+"""Hand-made configurations, trials, cases and findings: a test sets the fields it is about, the others are
+those of a clean run."""
 
 from __future__ import annotations
 

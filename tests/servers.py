@@ -1,4 +1,4 @@
-"""Listening programs, started for a test: on a free port, with a bounded wait, ended with the test."""
+"""Servers started for a test: on a free port, with a bounded wait, ended with the test."""
 
 from __future__ import annotations
 
