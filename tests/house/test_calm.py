@@ -1,4 +1,4 @@
-"""Timing tests are marked, and judged by what the machine did: strictly, or not at all."""
+"""Timing tests are marked, and repeated or reported as not run when the machine was busy."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ open(name + ".done", "w").close()
 
 
 def burn(folder: Path, name: str, seconds: float, leaves: str, env: dict[str, str] | None = None) -> None:
-    """A process that burns CPU; one that `leaves` belongs to nobody's family or session."""
+    """Start a process that burns CPU; one that `leaves` leaves its family and session."""
     subprocess.run([sys.executable, "-c", CODE, name, str(seconds), leaves], cwd=folder, env=env, check=True)
 
 
@@ -165,8 +165,8 @@ Kind = Literal["", "stamp", "lasted", "deadline"]
 
 
 class _Names(ast.NodeVisitor):
-    """What names of a module hold of a clock: a reading, a time that something took, a time until something ends.
-    And its constants that are numbers."""
+    """What names of a module hold that depends on a clock: a reading, a duration, a deadline. And its
+    constants that are numbers."""
 
     def __init__(self, tree: ast.Module) -> None:
         self.kinds: dict[str, Kind] = {}
@@ -178,7 +178,7 @@ class _Names(ast.NodeVisitor):
             and type(node.value.value) in (int, float)
         }
         before = None
-        while self.kinds != before:  # what is made of what is made of a reading
+        while self.kinds != before:  # values computed from values that are computed from a reading
             before = dict(self.kinds)
             self.visit(tree)
 
@@ -243,7 +243,8 @@ def _marked(nodes: list[ast.expr]) -> bool:
 
 
 def clock_comparisons(text: str) -> Iterator[tuple[int, str]]:
-    """Line and reason of each comparison or wait that depends on the machine's speed without the mark."""
+    """Return line and reason of each comparison or wait that depends on the machine's speed without the
+    mark."""
     tree = ast.parse(text)
     for node in tree.body:
         match node:
@@ -270,7 +271,7 @@ def _of_speed(node: ast.Compare, names: _Names) -> bool:
 
 
 def _own_bound(node: ast.Call, numbers: dict[str, float]) -> str:
-    """Why this call waits with a bound of its own; "" if it does not."""
+    """Return why this call waits with a bound of its own; "" if it does not."""
     name = ast.unparse(node.func).rpartition(".")[2]
     given = [word.value for word in node.keywords if word.arg in ("timeout", "bound_s")]
     if name in WAITS - {"run", "check_output", "check_call", "call", "communicate"}:

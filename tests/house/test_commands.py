@@ -1,4 +1,4 @@
-"""The commands that are promised are there, take --json, and no flag means two things."""
+"""All promised commands exist and take --json, and no flag has two meanings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OF_FLEETS = {"check", "install", "status", "clean"}
 
 
 def names(group: typer.Typer) -> dict[str, list[str]]:
-    """Each command with the options it takes."""
+    """Return each command with the options it takes."""
     found = typer.main.get_command(group)
     return {
         name: [option for parameter in command.params for option in parameter.opts]

@@ -1,4 +1,4 @@
-"""What no committed file may hold, and how large modules, snapshots and rooms may grow."""
+"""What no committed file may contain, and size limits of modules, snapshots and folders."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 MODULE_LINES_MAX = 1000
 SNAPSHOTS_MAX, SNAPSHOT_LINES_MAX = 60, 80
 
-# Spelled in pieces, so that this file passes its own test.
+# Split, so that this file passes its own test.
 REGISTRIES = [
     f"{name}.org" for name in ("pypi", "python" + "hosted", "npm" + "js", "golang", "maven", "debian")
 ]
@@ -25,7 +25,7 @@ MACHINE_PATH = re.compile(rb"(?<![\w.:/-])/(?:work|root|home)/[\w.-]+")
 
 
 def committed() -> list[Path]:
-    """Every file that git tracks and that is there (a link counts as what it is: a name)."""
+    """Return every regular file that git tracks, without links."""
     listing = subprocess.run(
         ["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, timeout=HANG_S
     ).stdout.decode()
@@ -50,7 +50,7 @@ def test_there_are_committed_files() -> None:
 
 
 def searched(*asked: str) -> str:
-    """The lines of committed files that git finds, binary ones too; 1 is its status for nothing."""
+    """Return the lines of committed files that git finds, binary ones too; git's status 1 means none."""
     done = subprocess.run(
         ["git", "grep", "--text", "--line-number", *asked],
         cwd=ROOT,
@@ -109,7 +109,8 @@ def test_no_module_outgrows_a_reader() -> None:
 
 
 def test_snapshots_are_few_and_small_enough_to_read() -> None:
-    """Each begins with a line `# name:`; what many repeat, or nobody reads, proves nothing by being equal."""
+    """Each begins with a line `# name:`; snapshots that repeat each other, or that nobody reads, prove
+    nothing."""
     found = [
         one.splitlines()
         for path in committed()
@@ -134,7 +135,7 @@ USED = '"""One."""\n\n\ndef used() -> int:\n    """Return one."""\n    return 1\
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A room with a module that two others import, and a command that calls it."""
+    """Make a room with a module that two others import, and a command that calls it."""
     room = tmp_path / "src" / "svload" / "room"
     (room / "kits").mkdir(parents=True)
     (room / "shared.py").write_text(USED)

@@ -1,4 +1,5 @@
-"""Which tests hold each kind of hostile case: attacks on a user's trust, accidents, servers and files that lie."""
+"""The tests of each kind of hostile case: attacks on a user's trust, accidents, servers and files that
+lie."""
 
 from __future__ import annotations
 

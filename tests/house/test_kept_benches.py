@@ -1,4 +1,4 @@
-"""Benches that take long: what they call missed, and what a call takes from another."""
+"""Long benches: what counts as missed, and which kept results a call reuses."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_strangers_end_with_who_started_them() -> None:
 
 
 def test_the_table_of_the_packs_claims_is_as_they_are_judged_today() -> None:
-    """The smallest pack with claims stands for all; each open claim has a row with its reason."""
+    """The smallest pack with claims stands for all; each undecided claim has a row with its reason."""
     table = packs.TABLE.read_text(encoding="utf-8")
     path = next(one for one in packs.packs() if "confounded" in one.name)
     findings = judged(find_run(str(path)))
@@ -81,7 +81,8 @@ def test_the_table_of_the_packs_claims_is_as_they_are_judged_today() -> None:
 
 
 def test_the_share_for_redis_asks_for_its_commands_together() -> None:
-    """The speed bench runs on a quiet machine alone, so nothing else would notice that a name of the model has changed."""
+    """The speed bench runs on a quiet machine only, so nothing else would detect that a name of the model
+    has changed."""
     (group,) = redis_share(6379, 16, 800)["groups"]
     assert len(group["request"]["redis"]["commands"]) == 16
     assert group["executor"]["iterations"] == 50

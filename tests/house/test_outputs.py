@@ -1,4 +1,5 @@
-"""The source as a whole: who writes outputs and starts interpreters, circles, variables."""
+"""Rules for the whole source: who writes outputs and starts interpreters, import cycles, environment
+variables."""
 
 from __future__ import annotations
 
@@ -53,7 +54,7 @@ OTHERWISE = {
 
 
 def writes(source: str) -> Iterator[str]:
-    """Calls that write a file or put one in another's place."""
+    """Yield calls that write a file or replace one by another."""
     for node in ast.walk(ast.parse(source)):
         if not isinstance(node, ast.Call):
             continue
@@ -114,7 +115,7 @@ MODULES = {_name(path): path for path in SRC.rglob("*.py")}
 
 
 def statements(tree: ast.AST) -> Iterator[ast.stmt]:
-    """All statements in it, but for those that types alone need."""
+    """Yield all statements in it, except those that only types need."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
             continue
@@ -125,7 +126,7 @@ def statements(tree: ast.AST) -> Iterator[ast.stmt]:
 
 
 def imported(tree: ast.Module, known: dict[str, Path]) -> Iterator[str]:
-    """Modules of ours that are imported anywhere in it, but for those that types alone need."""
+    """Yield the modules of ours that are imported anywhere in it, except those that only types need."""
     for node in statements(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in known)
@@ -136,7 +137,7 @@ def imported(tree: ast.Module, known: dict[str, Path]) -> Iterator[str]:
 
 
 def circle(modules: dict[str, Path]) -> list[str]:
-    """One circle, or nothing."""
+    """Return one cycle, or nothing."""
     needs = {
         name: {
             one for one in imported(ast.parse(path.read_text(encoding="utf-8")), modules) if one in modules
@@ -174,7 +175,7 @@ ALLOWED = {"host/process/interpreter.py", "fleet/on_host/machine.py"}
 
 
 def interpreters(tree: ast.Module) -> Iterator[int]:
-    """Lines that name the running interpreter, or begin a command with a word for one."""
+    """Yield lines that name the running interpreter, or begin a command with a word for one."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and ast.unparse(node) in (
             "sys.executable",
@@ -226,7 +227,7 @@ NAMES = (*STANDARD, "svload", "numpy", "pydantic")
 def test_modules_in_the_current_folder_are_not_imported(
     path: str | None, tmp_path: Path, serve_truth: Callable[..., dict[str, Any]]
 ) -> None:
-    """Modules with the names of what svload imports, in the folder where a load and a lab are started."""
+    """Modules with the names of svload's imports lie in the folder where a load and a lab are started."""
     folder, ran = tmp_path / "theirs", tmp_path / "ran"
     folder.mkdir()
     for name in NAMES:
@@ -242,7 +243,7 @@ def test_modules_in_the_current_folder_are_not_imported(
     (folder / "study.yaml").write_text(json.dumps(study))
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
     environment |= {"SVLOAD_STATE": str(tmp_path / "state"), "SVLOAD_LOCK": str(tmp_path / "lock")}
-    # The command itself is started by its user, with an import path of theirs; what it starts is svload's.
+    # The command itself is started by its user, with the user's import path; what it starts is svload's.
     starter = (
         "import os, sys; from svload.cli.main import run; os.environ.update(eval(sys.argv.pop(1))); run()"
     )

@@ -1,4 +1,4 @@
-"""Commands answer at once; before a load begins nothing is loaded that only judging needs."""
+"""Commands start fast; modules that only judging needs are not loaded before a load begins."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STUDY = str(Path(__file__).resolve().parents[2] / "studies" / "001-svload")
 
 
 def imported(folder: Path, *words: str) -> set[str]:
-    """Every module that ``svload WORDS`` loads, and the packages that hold it."""
+    """Return every module that ``svload WORDS`` loads, and the packages that contain it."""
     places = {name: str(folder / name.lower()) for name in ("SVLOAD_STATE", "SVLOAD_CACHE")}
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "svload", *words],
@@ -59,7 +59,7 @@ def test_what_makes_no_load_loads_nothing_heavy(tmp_path: Path, words: tuple[str
 
 @pytest.mark.truth
 def test_what_must_not_be_loaded_is_named_as_it_is() -> None:
-    """The list of what is heavy holds names that exist."""
+    """The list of heavy modules contains only names that exist."""
     code = (
         "import svload.run.execution, svload.report.page, svload.lab.authority, svload.lab.lab, "
         "svload.store.parquet, svload.watch, sys;"
@@ -155,11 +155,11 @@ HANDS = (
 
 
 def test_typing_a_load_waits_for_nothing_that_validates(tmp_path: Path) -> None:
-    """The hands are being started before anything that validates a study is loaded: what is typed is
+    """The agent is being started before anything that validates a study is loaded: the command line is
     checked with the standard library."""
     assert tops(run(TYPED, "http://127.0.0.1:9/", folder=tmp_path)) & VALIDATING == set()
 
 
 def test_the_hands_are_started_by_nothing_that_validates(tmp_path: Path) -> None:
-    """Neither on the controller's side nor on the agent's."""
+    """On the controller's side and on the agent's."""
     assert tops(run(HANDS, folder=tmp_path)) & VALIDATING == set()

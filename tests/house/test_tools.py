@@ -1,4 +1,4 @@
-"""The tools of set-up do what they say."""
+"""The tools for set-up work as documented."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_steps_print_their_time_and_keep_the_status(steps: Path) -> None:
 )
 @pytest.mark.truth
 def test_without_real_servers_tests_run(tmp_path: Path, apt: int, ci: str, code: int, layers: str) -> None:
-    """Where root or apt lack, their journeys are not tested, which is no failure but in CI."""
+    """Without root or apt their journeys are not tested, which is a failure only in CI."""
     tools = tmp_path / "tools"
     tools.mkdir()
     for name in ("test.sh", "step.sh"):
@@ -258,7 +258,7 @@ def test_ci_runs_test_whole(tmp_path: Path, fails: str, budget_s: int, code: int
 
 
 def sample(folder: Path, *files: str) -> None:
-    """A suite of its own, with the configuration of this one."""
+    """Make a test suite with the configuration of this one."""
     shutil.copy(ROOT / "pyproject.toml", folder)
     shutil.copy(ROOT / "tests" / "conftest.py", folder)
     for number, text in enumerate(files):
@@ -317,7 +317,8 @@ def test_timing_tests_are_left_out(tmp_path: Path, beside: tuple[str, ...], aske
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in (ROOT / "benches").glob("*.py")))
 def test_a_bench_finds_what_it_imports(name: str) -> None:
-    """They run on a quiet machine alone, so nothing else would tell that a fixture of the tests has gone."""
+    """Benches run on a quiet machine only, so nothing else would detect that a fixture of the tests is
+    missing."""
     importlib.import_module(f"benches.{name}")
 
 
