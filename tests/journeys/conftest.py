@@ -1,4 +1,4 @@
-"""One world a test, and a server of one's own."""
+"""Fixtures of the journeys: a separate world for each test, and a user's own server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .world import World
 
 @pytest.fixture
 def world(tmp_path: Path) -> World:
-    """An empty machine of its own; at the end nothing of it may be left."""
+    """Make an empty world; nothing of it may be left at the end."""
     made = World(tmp_path)
     made.runs.mkdir()
     return made
@@ -22,19 +22,19 @@ def world(tmp_path: Path) -> World:
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Swift is installed once for all tests of a file."""
+    """Return a cache for all tests of a file, so that Swift is installed once."""
     return tmp_path_factory.mktemp("cache")
 
 
 @pytest.fixture
 def truth(serve_truth: Callable[..., dict[str, Any]]) -> dict[str, Any]:
-    """A store outside any lab that answers at once."""
+    """Run a store outside any lab that answers at once."""
     return serve_truth()
 
 
 @pytest.fixture
 def island(needs: Callable[..., None]) -> Iterator[Island]:
-    """Two networks that know each other alone."""
+    """Make two networks that are connected only to each other."""
     needs("root", "ip")
     with made_island() as made:
         yield made

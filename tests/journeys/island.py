@@ -1,4 +1,4 @@
-"""An island: a network namespace for svload whose only neighbour is another one, where the outside host lives."""
+"""A network namespace for svload whose only neighbour is a second namespace with the outside host."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class Island:
         return completed(["ip", "netns", "exec", self.here, *SVLOAD, *args], env=world.env, cwd=world.root)
 
     def segments_received(self) -> int:
-        """TCP segments that reached the outside host."""
+        """Return the TCP segments that reached the outside host."""
         return _counted(self.there, "InSegs")
 
     def segments_sent_again(self) -> int:
-        """TCP segments that svload's own network retransmitted."""
+        """Return the TCP segments that svload's own network retransmitted."""
         return _counted(self.here, "RetransSegs")
 
     def lose(self) -> None:
@@ -42,7 +42,7 @@ class Island:
 
     @contextlib.contextmanager
     def serving(self, namespace: str, program: str) -> Iterator[None]:
-        """A Python program that prints "ready", in one of the two namespaces."""
+        """Run a Python program that prints "ready", in one of the two namespaces."""
         words = ["ip", "netns", "exec", namespace, sys.executable, "-c", program]
         with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as server:
             try:
@@ -54,7 +54,7 @@ class Island:
 
 @contextlib.contextmanager
 def made_island() -> Iterator[Island]:
-    """Up within a second; gone with the block."""
+    """Make the island within a second; it is removed when the block ends."""
     made = Island(f"sv{os.getpid()}a", f"sv{os.getpid()}b")
     with contextlib.ExitStack() as stack:
         for name in (made.here, made.there):
@@ -73,7 +73,7 @@ def _ip(*args: str) -> None:
 
 
 def _counted(namespace: str, name: str) -> int:
-    """A counter of TCP in a namespace."""
+    """Return a counter of TCP in a namespace."""
     text = completed(["ip", "netns", "exec", namespace, "cat", "/proc/net/snmp"], check=True).stdout
     names, values = (line.split() for line in text.splitlines() if line.startswith("Tcp:"))
     return int(values[names.index(name)])

@@ -1,5 +1,5 @@
-"""Ends a command by SIGKILL at its n-th write: before an open for writing, just after it, before a
-rename, a removal or an fsync."""
+"""Kill a command by SIGKILL at its n-th write: before an open for writing, just after it, before a rename,
+a removal or an fsync."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CHANGES = {"os.rename", "os.remove", "os.mkdir", "os.symlink", "os.link", "os.t
 
 
 def install() -> None:
-    """Count this process's writes from now on, those of its forks not."""
+    """Count this process's writes from now on, but not those of its forks."""
     _Killer(int(os.environ.pop(AT)), os.environ.pop(TOLD))
 
 

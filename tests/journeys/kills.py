@@ -1,4 +1,5 @@
-"""kill -9 at moments drawn over a run's phases: what to wait for, whom to hit, and what must hold after each."""
+"""kill -9 at moments drawn over a run's phases: what to wait for, which process to kill, and what must
+hold afterwards."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ ALONE = ("analysis", "report")
 
 @dataclass(frozen=True)
 class Moment:
-    """`delay_s` after `phase` has begun for the (`skip` + 1)th time in this execution, `victim` is killed."""
+    """`victim` is killed `delay_s` after `phase` has begun for the (`skip` + 1)th time in this execution."""
 
     victim: str
     phase: str
@@ -39,8 +40,8 @@ class Moment:
 
 
 def draw_moments(seed: int, count: int, load_s: float, victims: Sequence[str]) -> list[Moment]:
-    """Every victim in turn over bring-up, warm-up, load and seal; the last fifth over analysis
-    and report, on a complete plan."""
+    """Draw moments for each victim in turn over bring-up, warm-up, load and seal; the last fifth over
+    analysis and report, on a complete plan."""
     draw = random.Random(seed)
     alone = count // 5
     lengths_s = {"bring-up": 1.0, "warm": 0.2, "load": load_s, "seal": 0.05}
@@ -56,7 +57,8 @@ def draw_moments(seed: int, count: int, load_s: float, victims: Sequence[str]) -
 
 
 def reached(world: World, command: Command, moment: Moment) -> bool:
-    """Whether the moment's phase has begun: by what the command says, or by the open trial's own journal."""
+    """Return whether the moment's phase has begun, by the command's output or the open trial's own
+    journal."""
     if moment.phase in SAID:
         return any(SAID[moment.phase] in line for line in command.lines)
     runs = [path for path in world.runs.iterdir() if path.is_dir() and not path.is_symlink()]
@@ -86,7 +88,7 @@ def _last_phase(events: Path) -> str:
 
 
 def strike(world: World, command: Command, moment: Moment, names: Mapping[str, str]) -> bool:
-    """kill -9 the victim, as soon as there is one; False if the command ended first."""
+    """Kill the victim by kill -9 as soon as it exists; return False if the command ended first."""
     struck: list[int] = []
 
     def over() -> bool:
@@ -103,15 +105,16 @@ def strike(world: World, command: Command, moment: Moment, names: Mapping[str, s
 
 
 def play(world: World, moments: Sequence[Moment], study: Sequence[str], names: Mapping[str, str]) -> None:
-    """Run and resume, one kill each. After each: everything is gone, and what was
-    sealed is as it was, byte for byte."""
+    """Run and resume, with one kill each. After each: everything is gone, and what was sealed is
+    byte-identical."""
     for moment in moments:
         hits = (_kill(world, moment, study, names) for _ in range(ATTEMPTS))
         assert any(hits), f"{moment}: every run was over before it"
 
 
 def _kill(world: World, moment: Moment, study: Sequence[str], names: Mapping[str, str]) -> bool:
-    """One kill in the world's run, or in a new one where that is complete; False where the run was over first."""
+    """Kill once in the world's run, or in a new one if that is complete; return False if the run was over
+    first."""
     if moment.phase not in ALONE and any(world.runs.iterdir()) and _is_complete(only_run(world)):
         shutil.rmtree(world.runs)
         world.runs.mkdir()
@@ -152,8 +155,8 @@ def finish(world: World) -> None:
 
 
 def check_end(world: World, trials: int) -> None:
-    """Resumed: the plan is complete and its batches and sealed trials are as they were, nothing is left, and every
-    seal holds."""
+    """Check the resumed run: the plan is complete and its batches and sealed trials are unchanged, nothing
+    is left, and every seal holds."""
     run = only_run(world)
     before, plan = sealed(run), {path: path.read_bytes() for path in (run / "plan").iterdir()}
     finish(world)

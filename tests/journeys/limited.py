@@ -1,4 +1,4 @@
-"""A real nginx whose limits planned faults change under load: what each limit lets through, and
+"""A real nginx whose limits are changed by planned faults under load: what each limit lets through, and
 kill -9 at drawn moments with what is left after the next command."""
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ SETTLED_S = 0.5
 
 
 class Held(NamedTuple):
-    """A limit: as the lab is brought up with it and as a fault sets it (as a study has it, and in its unit), and
-    where its use is read."""
+    """A limit: its value at bring-up and as set by a fault (in the study's notation, and in its unit), and
+    the metric of its use."""
 
     option: str
     setting: str
@@ -49,7 +49,7 @@ class Held(NamedTuple):
 
     @property
     def is_level(self) -> bool:
-        """Its use is what is there, not what passed."""
+        """Return whether its use is a level, not a flow."""
         return self.setting == "memory_bytes"
 
 
@@ -68,7 +68,8 @@ LATENCY = Held("link", "link_latency_s", {"latency": "2 ms"}, {"latency": "40 ms
 
 
 def write_latency_study(folder: Path, phase_s: float) -> Path:
-    """One fault gives the link of a site a longer latency, for the middle of three phases."""
+    """Write a study in which one fault gives the link of a site a longer latency, for the middle of three
+    phases."""
     limits = {LATENCY.option: LATENCY.lowered}
     study = {
         "name": "delayed",
@@ -84,9 +85,9 @@ def write_latency_study(folder: Path, phase_s: float) -> Path:
 
 
 def write_study(folder: Path, phase_s: float, together: bool = False) -> Path:
-    """More files than its memory holds are read in turn, so that each read is one of the disk. Every limit is
-    lowered for a phase after another, with a free one before each; `together`: all at once, the link's latency
-    too, three times."""
+    """Write a study that reads more files than its memory holds in turn, so that each read is one of the
+    disk. Every limit is lowered for one phase after another, with a free phase before each; `together`:
+    all at once, including the link's latency, three times."""
     folder.mkdir(parents=True, exist_ok=True)
     files = {f"/f{number}": f"{EACH_MIB} MiB" for number in range(FILES)}
     (folder / "files.csv").write_text("path\n" + "".join(f"{path}\n" for path in files))
@@ -122,8 +123,8 @@ def write_study(folder: Path, phase_s: float, together: bool = False) -> Path:
 
 
 class Seen(NamedTuple):
-    """One limit in one trial: what was asked, what the kernel held while it was lowered and after it was put
-    back, and what the service used without it and with it."""
+    """One limit in one trial: the value asked for, what the kernel held while it was lowered and after it
+    was restored, and what the service used without it and with it."""
 
     workers: int
     held: Held
@@ -134,18 +135,19 @@ class Seen(NamedTuple):
 
     @property
     def is_set_and_back(self) -> bool:
-        """By what the kernel held at either time."""
+        """Return whether the kernel held the right value both times."""
         return (self.found, self.restored) == (self.held.asked, self.held.before)
 
     def holds(self, most: float) -> bool:
-        """Whether its use was no more than `most` of what was asked, and without it was: a latency no less."""
+        """Return whether its use was no more than `most` of what was asked, and more without it; for a
+        latency, no less."""
         with_it, without = self.with_it / self.held.asked, self.without / self.held.asked
         return without < 1 <= with_it <= most if self.held is LATENCY else with_it <= most < without
 
 
 def seen_in(run: Path, *, used: bool = True) -> list[Seen]:
-    """Every limit of every sealed trial. The service's use is of all its processes; without `used` it is nan: phases
-    shorter than a second have no readings of it."""
+    """Return every limit of every sealed trial. The service's use is of all its processes; without `used`
+    it is nan, because phases shorter than a second have no readings of it."""
     folder = RunDir(run)
     rows: list[Seen] = []
     levels = {one["case"]: int(one["levels"]["workers"]) for one in _cases(run)}
@@ -176,7 +178,7 @@ def _seen(trial: TrialData, held: Held, workers: int, used: bool) -> Seen:
 
 
 def _response(trial: TrialData, held: Held, from_s: float, to_s: float) -> float:
-    """Mean, by the intervals that lie in between."""
+    """Return the mean response of the intervals in between."""
     table, step_s = trial.intervals, trial.summary.interval_ns / 1e9
     inside = (table["interval"] * step_s >= from_s) & ((table["interval"] + 1) * step_s <= to_s)
     ended = table["ok"][inside].sum() + table["failed"][inside].sum()
@@ -196,7 +198,8 @@ def _use(trial: TrialData, held: Held, from_s: float, to_s: float) -> float:
 
 @dataclass(frozen=True)
 class Moment:
-    """`delay_s` after the `told`th fault was carried out (0: after the command was started), `victim` is killed."""
+    """`victim` is killed `delay_s` after the `told`th fault was carried out (0: after the command was
+    started)."""
 
     victim: str
     told: int
@@ -210,7 +213,8 @@ ACTS_OF_A_TRIAL = 6
 
 
 def draw_moments(seed: int, count: int, phase_s: float) -> list[Moment]:
-    """Every victim in turn; one in five while the lab comes up, the others over the faults of both trials."""
+    """Draw moments for each victim in turn; one in five while the lab comes up, the others over the faults
+    of both trials."""
     draw = random.Random(seed)
     found = []
     for number in range(count):
@@ -222,8 +226,9 @@ def draw_moments(seed: int, count: int, phase_s: float) -> list[Moment]:
 
 @dataclass
 class Round:
-    """What one kill met (`doing`: the last fault that was carried out before it, and `workers` of that trial), what
-    was there before the next command, how many things that one put right, and what was left after it."""
+    """The results of one kill (`doing`: the last fault carried out before it, and `workers` of that
+    trial): what existed before the next command, how many things that one restored, and what was left
+    after it."""
 
     moment: Moment
     doing: str
@@ -234,7 +239,7 @@ class Round:
 
 
 def play(world: World, study: Path, moment: Moment) -> Round:
-    """Run the study, kill, let the next command put right what is left, and look."""
+    """Run the study, kill, let the next command clean up what is left, and check."""
     names = set(socket.if_nameindex()), _own_qdiscs()
     with world.start("run", str(study), "--trust", "--out", str(world.runs)) as command:
         assert command.wait_for(lambda lines: len(_acts(lines)) >= moment.told), command.lines[-5:]
@@ -247,7 +252,7 @@ def play(world: World, study: Path, moment: Moment) -> Round:
     done = Round(moment, *_doing(world, acts))
     done.before = traces.left(world)
     ended = world.svload("lab", "reset")
-    assert ended.returncode == 2, ended.stderr  # there is no lab to reset, and what was left is told before
+    assert ended.returncode == 2, ended.stderr  # without a lab to reset, what was left was reported before
     done.undone = ended.stderr.count("put right")
     with suppress(AssertionError):
         wait_until(lambda: not traces.left(world))
@@ -295,15 +300,15 @@ def _own_qdiscs() -> set[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class Traces:
-    """What a run has made so far that is no file of its own: folders of control groups (by its journal), and
-    network namespaces (by their inodes)."""
+    """What a run has made so far that is not in its own files: folders of control groups (by its journal),
+    and network namespaces (by their inodes)."""
 
     groups: frozenset[str]
     networks: frozenset[int]
 
     @classmethod
     def of(cls, world: World) -> Traces:
-        """Of the labs that live now."""
+        """Find those of the labs that exist now."""
         groups = {path for entry in _entries(world) for path in entry.get("paths", {}).values()}
         networks = {one for pid in world.processes() if (one := _network(pid)) is not None}
         return cls(frozenset(groups), frozenset(networks - {_network(os.getpid())}))
@@ -312,7 +317,8 @@ class Traces:
         return Traces(self.groups | other.groups, self.networks | other.networks)
 
     def left(self, world: World) -> list[str]:
-        """What of it is there now, a line each, and all processes, groups and journals of this world's labs."""
+        """Return what still exists, one line each, and all processes, groups and journals of this world's
+        labs."""
         marks = {str(entry["mark"]) for entry in _entries(world) if "mark" in entry}
         groups = {path for path in self.groups if os.path.isdir(path)}
         groups |= {str(path) for mark in marks for path in _groups_of(mark)}
@@ -334,12 +340,12 @@ def _entries(world: World) -> Iterator[Mapping[str, Any]]:
         for line in lines:
             try:
                 yield json.loads(line)
-            except ValueError:  # torn by the kill
+            except ValueError:  # cut by the kill
                 continue
 
 
 def _groups_of(mark: str) -> Iterator[Path]:
-    """A lab's folder in every hierarchy."""
+    """Return a lab's folder in every hierarchy."""
     for point, _ in cgroups._mounts().values():
         yield from Path(point).glob(f"**/svload/{mark}")
 
@@ -352,6 +358,6 @@ def _network(pid: int) -> int | None:
 
 
 def measure(world: World, study: Path, *, used: bool = True) -> list[Seen]:
-    """Run the study to its end; what every limit let through."""
+    """Run the study to its end; return what every limit let through."""
     world.run(study, "--trust")
     return seen_in(only_run(world), used=used)

@@ -1,8 +1,9 @@
-"""Whole commands without the second that each takes to load: forks of one process that has svload loaded (loader.py).
+"""Whole commands without the second that each takes to load: forks of one process that has svload loaded
+(loader.py).
 
-A command has its own arguments, environment, folder, streams and end, as if it had been started.
-What only a new process shows (that it starts at all, how fast, what it loads, what kill -9 leaves
-of it) is for tests that start one.
+A command has its own arguments, environment, folder, streams and end, as if it had been started. What only a
+new process shows (that it starts at all, how fast, what it loads, what is left after kill -9) is left to
+tests that start one.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ LOADER = Path(__file__).with_name("loader.py")
 
 @cache
 def door() -> socket.socket:
-    """This end of the loader's door, open as long as these tests."""
+    """Open the loader's socket for the duration of these tests."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         subprocess.Popen(
@@ -39,7 +40,7 @@ def door() -> socket.socket:
 def run_loaded(
     arguments: Sequence[str], env: Mapping[str, str], cwd: Path, bound_s: float
 ) -> subprocess.CompletedProcess[str]:
-    """`svload ARGUMENTS` to its end, without input, what it says captured. Raises
+    """Run `svload ARGUMENTS` to its end, without input, its output captured. Raise
     subprocess.TimeoutExpired; the command is killed then."""
     with _pipe() as (out, out_end), _pipe() as (err, err_end), _pipe() as (found, told_end):
         with open(os.devnull, "rb") as nothing, _folder(cwd) as here:
@@ -58,7 +59,7 @@ def run_loaded(
 
 
 def _read_all(descriptors: Sequence[int], until: float) -> list[bytes]:
-    """What comes out of each until all have ended, or the time is up."""
+    """Return the output of each until all have ended, or the time is up."""
     found = dict.fromkeys(descriptors, b"")
     with selectors.DefaultSelector() as selector:
         for descriptor in descriptors:
@@ -74,7 +75,7 @@ def _read_all(descriptors: Sequence[int], until: float) -> list[bytes]:
 
 @contextmanager
 def _pipe() -> Iterator[tuple[int, int]]:
-    """A pipe's two ends; the second is the taker's to close."""
+    """Return a pipe's two ends; the caller closes the second."""
     read, write = os.pipe()
     try:
         yield read, write

@@ -1,7 +1,6 @@
-"""`python loader.py DOOR`: svload is loaded once, then every command that is asked for at the door
-runs in a fork of this process.
+"""`python loader.py DOOR`: load svload once, then run every command requested over the socket DOOR in a fork.
 
-It ends when the door's other end is closed, however that came about.
+It ends when the socket's other end is closed, for whatever reason.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ ALSO_LOADED = (
 
 
 def main(door: socket.socket) -> NoReturn:
-    """Answer a request (a message with the descriptors 0, 1, 2, the folder and where to tell) with two
+    """Answer a request (a message with the descriptors 0, 1, 2, the folder and where to report) with two
     lines: the pid, the exit code."""
     stay_single_threaded()
     for module in (*LOADED, *ALSO_LOADED):
@@ -52,7 +51,7 @@ def main(door: socket.socket) -> NoReturn:
 
 
 def _stand_by(words: dict[str, Any], descriptors: list[int]) -> NoReturn:
-    """Fork the command, and tell its pid and how it ended as its parent sees it."""
+    """Fork the command, and report its pid and how it ended as its parent sees it."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     *taken, found = descriptors
     pid = os.fork()
@@ -67,7 +66,7 @@ def _stand_by(words: dict[str, Any], descriptors: list[int]) -> NoReturn:
         os.close(descriptor)
     os.write(found, b"%d\n" % pid)
     _, status = os.waitpid(pid, 0)
-    with suppress(BrokenPipeError):  # who asked has given up waiting
+    with suppress(BrokenPipeError):  # the caller has given up waiting
         os.write(found, b"%d\n" % os.waitstatus_to_exitcode(status))
     os._exit(0)
 

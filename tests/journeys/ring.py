@@ -1,5 +1,5 @@
-"""A run in whose load one part of a service stands still, and what became of each read then; and how
-much memory its generators took."""
+"""A run in which part of a service is stopped during the load: the outcome of each read, and the
+generators' memory."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def run_with_a_stop(
     bound_s: float = HANG_S,
     then: Callable[[Command], None] = lambda command: None,
 ) -> Path:
-    """The run of a study whose processes with this configuration file stand still from one
-    moment of the load to another; `then` is called in that other moment."""
+    """Run a study, with the processes that have this configuration file stopped from one moment of the
+    load to another, at which `then` is called."""
     with world.start("run", str(study), "--profile", profile, "--out", str(world.runs)) as command:
         _await(command, lambda: offset_s(world) >= from_s, bound_s)
         with standing_still(world.processes(config)):
@@ -46,7 +46,7 @@ def run_with_a_stop(
 
 @contextmanager
 def standing_still(pids: list[int]) -> Iterator[None]:
-    """Processes that are stopped (SIGSTOP) until the block ends."""
+    """Stop these processes (SIGSTOP) until the block ends."""
     assert pids, "nobody to stop"
     try:
         for pid in pids:
@@ -59,7 +59,7 @@ def standing_still(pids: list[int]) -> Iterator[None]:
 
 
 def offset_s(world: World) -> float:
-    """How far the load is, as the run's trial last told; below zero before it."""
+    """Return the time of the load, as the run's trial last reported; negative before it."""
     found = -1.0
     for file in world.runs.rglob("events.jsonl"):
         lines = [line for line in file.read_text().splitlines() if '"kind":"progress"' in line]
@@ -69,8 +69,8 @@ def offset_s(world: World) -> float:
 
 
 def seconds_until_whole(world: World, command: Command, since_s: float, bound_s: float) -> float | None:
-    """From `since_s` (seconds of the epoch) until each object that is older lies on every device of the ring; None:
-    not before the command ended, or within the bound."""
+    """Return the time from `since_s` (seconds of the epoch) until each older object is on every device of
+    the ring; None: not before the command ended, or within the bound."""
     devices = devices_of(world)
     while (waited_s := time.time() - since_s) < bound_s and command.process.poll() is None:
         if not lacking_copies(devices, since_s):
@@ -80,7 +80,7 @@ def seconds_until_whole(world: World, command: Command, since_s: float, bound_s:
 
 
 def devices_of(world: World) -> list[Path]:
-    """Where the run's object servers store, by the folder of their configuration."""
+    """Return where the run's object servers store, by the folder of their configuration."""
     [pid, *_] = world.processes("/object-1-server.conf")
     words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
     config = Path(next(word for word in words if word.endswith("/object-1-server.conf")))
@@ -89,7 +89,7 @@ def devices_of(world: World) -> list[Path]:
 
 
 def lacking_copies(devices: list[Path], before_s: float) -> set[str]:
-    """Objects, by the hash of their name, that were last changed before that moment and are not so on every device.
+    """Return objects, by the hash of their name, whose last change before that moment is not on every device.
 
     Swift keeps an object as objects/PARTITION/SUFFIX/HASH/TIMESTAMP.data, a deleted one as TIMESTAMP.ts.
     """
@@ -103,7 +103,7 @@ def lacking_copies(devices: list[Path], before_s: float) -> set[str]:
 
 
 def _newest(device: Path) -> dict[str, str]:
-    """By hash the timestamp of the newest state that a device has of an object."""
+    """Return by hash the timestamp of the newest state that a device has of an object."""
     found: dict[str, str] = {}
     for folder, _, files in os.walk(device / "objects"):
         stamps = [file.rpartition(".")[0] for file in files if file.endswith((".data", ".ts"))]
@@ -113,12 +113,12 @@ def _newest(device: Path) -> dict[str, str]:
 
 
 def requests(world: World, run: Path) -> list[dict[str, Any]]:
-    """What became of uploads and reads, as the study's own query tells."""
+    """Return the outcomes of uploads and reads, from the study's own query."""
     return list(world.json("query", str(run), (STUDY / "queries/verified.sql").read_text()))
 
 
 def peak_rss_bytes(world: World, command: Command) -> int:
-    """The most memory that any generator of a command had until it ended (VmHWM)."""
+    """Return the largest memory that any generator of a command had until it ended (VmHWM)."""
     most = 0
 
     def look() -> bool:

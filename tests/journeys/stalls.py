@@ -1,5 +1,5 @@
-"""What the journeys of stalls and stops share: a server that stalls by the clock, what its schedule and its
-log make true, and a load to harm."""
+"""Common parts of the journeys of stalls and stops: a server that stalls by the clock, the true response
+times by its schedule and its log, and a load to disturb."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def ask(url: str, method: str = "GET", body: bytes | None = None) -> bytes:
 def server(
     serve_truth: Callable[..., dict[str, Any]], *, apart: bool = False, **config: Any
 ) -> tuple[str, str]:
-    """A known-truth server with one object: (the object's URL, the admin's). `apart`: on the cores
-    that the load leaves to servers."""
+    """Run a known-truth server with one object; yield (the object's URL, the admin's). `apart`: on the
+    cores that the load leaves to servers."""
     ready = serve_truth(workers=WORKERS, service_time={"constant_ns": SERVICE_NS}, spin_ns=60_000, **config)
     if apart:
         for thread in Path(f"/proc/{ready['pid']}/task").iterdir():
@@ -51,7 +51,7 @@ def server(
 
 @contextmanager
 def loading(world: World, admin: str, after: int, *args: str) -> Iterator[tuple[Command, list[int]]]:
-    """A load under way, so many requests on: the command and its generators' pids."""
+    """Start a load and wait for this many requests; yield the command and its generators' pids."""
     before = json.loads(ask(f"{admin}/counters"))["requests"]
     with world.start("load", *args, "--out", str(world.runs)) as command:
         counted = lambda _: json.loads(ask(f"{admin}/counters"))["requests"] > before + after  # noqa: E731
@@ -62,7 +62,7 @@ def loading(world: World, admin: str, after: int, *args: str) -> Iterator[tuple[
 
 
 def stop(generators: Sequence[int], for_s: float) -> None:
-    """Stops the processes for so long, and lets them go on."""
+    """Stop the processes for this long, then continue them."""
     for pid in generators:
         _signal(pid, signal.SIGSTOP)
     pause(for_s)
@@ -71,18 +71,18 @@ def stop(generators: Sequence[int], for_s: float) -> None:
 
 
 def pause(for_s: float) -> None:
-    """What is planted takes this long: nothing is waited for."""
+    """Sleep: this is the duration of what is planted, not a wait for anything."""
     threading.Event().wait(for_s)
 
 
 def _signal(pid: int, number: signal.Signals) -> None:
-    """Sends a signal to who may have ended meanwhile."""
+    """Send a signal to a process that may have ended meanwhile."""
     with suppress(ProcessLookupError):
         os.kill(pid, number)
 
 
 def verdict(run: Path) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    """The one trial's findings, and its checks by name."""
+    """Return the one trial's findings, and its checks by name."""
     trial = findings(run)["trials"][0]
     return trial, {check["check"]: check for check in trial["verdict"]["checks"]}
 
@@ -96,14 +96,15 @@ class Stall:
 
     @property
     def config(self) -> dict[str, int]:
-        """As the truth server is told."""
+        """Return the truth server's configuration."""
         return {"every_ns": self.every_ns, "for_ns": self.for_ns}
 
     def responses(self, due_ns: Sequence[int], places: int, from_ns: int) -> list[int]:
-        """What each arrival's response time is: `places` wait their turn at `WORKERS` workers,
-        and no answer leaves in a stall.
+        """Return each arrival's true response time: `places` requests are queued at `WORKERS` workers, and no
+        answer leaves in a stall.
 
-        Both queues are first come, first served. Times in ns on one axis; a stall begins at `from_ns` + k·`every_ns`.
+        Both queues are first come, first served. Times in ns on one axis; a stall begins at `from_ns` +
+        k·`every_ns`.
         """
         free_places, free_workers = [0] * places, [0] * WORKERS
         found = []
@@ -120,7 +121,7 @@ class Stall:
 
 @dataclass(frozen=True)
 class Kept:
-    """The one run's requests: their due offsets in order, and the bounds of the kept window, ns from
+    """The requests of the only run: their due offsets in order, and the bounds of the kept window, ns from
     the load's start at `start_ns`."""
 
     due_ns: list[int]
@@ -129,13 +130,13 @@ class Kept:
     start_ns: int
 
     def of(self, responses_ns: Sequence[int]) -> list[int]:
-        """The responses of the requests due in the kept window."""
+        """Return the responses of the requests due in the kept window."""
         pairs = zip(self.due_ns, responses_ns, strict=True)
         return [response for due, response in pairs if self.begin_ns <= due < self.end_ns]
 
 
 def kept(run: Path) -> Kept:
-    """Read from what the run left."""
+    """Read them from the run's files."""
     (file,) = sorted(run.glob("trials/*/summary.json"))
     summary = json.loads(file.read_text())
     due = sorted(pq.read_table(file.parent / "samples.parquet", columns=["due_ns"])["due_ns"].to_pylist())
@@ -146,7 +147,8 @@ def kept(run: Path) -> Kept:
 
 
 def answered(admin: str, since_ns: int) -> list[int]:
-    """When the server wrote each answer to a request that came since then, in order (its log; CLOCK_MONOTONIC, ns)."""
+    """Return when the server wrote each answer to a request that came since then, in order (its log;
+    CLOCK_MONOTONIC, ns)."""
     found: list[int] = []
     for page in range(1_000):
         lines = ask(f"{admin}/log?from={page * _LOG_ROWS}&limit={_LOG_ROWS}").splitlines()
@@ -158,10 +160,10 @@ def answered(admin: str, since_ns: int) -> list[int]:
 
 
 def quantile(values: Sequence[int], p: float) -> float:
-    """Nearest rank, in ms."""
+    """Return the quantile by nearest rank, in ms."""
     return sorted(values)[math.ceil(p * len(values)) - 1] / MS
 
 
 def only(world: World) -> Kept:
-    """The requests of the world's one run."""
+    """Return the requests of the world's only run."""
     return kept(only_run(world))

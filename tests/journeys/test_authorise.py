@@ -1,7 +1,8 @@
-"""A target that nobody authorised gets no packet: named on the command line, in a study, or reached by a redirect.
+"""Targets that nobody authorised get no packet: named on the command line, in a study, or reached by a
+redirect.
 
-Everything happens on an island: a network namespace whose only neighbour is another one, where the outside
-host lives and counts every TCP segment that reaches it.
+Everything runs on an island: a network namespace whose only neighbour is another one, with the outside host,
+which counts every TCP segment that reaches it.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ server.serve_forever()
 
 @pytest.mark.truth
 def test_the_island_can_see_a_packet(island: Island):
-    """The counter counts: without this the zeros below would prove nothing."""
+    """The counter works: without this the zeros below would prove nothing."""
     before = island.segments_received()
     knock = f"import socket\ntry: socket.create_connection(('{OUTSIDE}', 8099), 2)\nexcept OSError: pass"
     subprocess.run(
@@ -62,7 +63,7 @@ def test_an_outside_target_is_refused_before_any_packet(world: World, island: Is
     ("host", "port", "error"), [("10.99.9.9", 80, "connect_unreachable"), (OUTSIDE, 8099, "connect_refused")]
 )
 def test_an_unreached_host_is_one_line(world: World, island: Island, host: str, port: int, error: str):
-    """Long before the load's own end, which no wait of the tests would see."""
+    """Long before the load's own end, which is beyond all waits of the tests."""
     ended = island.run(
         world, "load", f"http://{host}:{port}/", "--authorise", host, "-d", LONGER_THAN_ANY_WAIT, "--quiet"
     )

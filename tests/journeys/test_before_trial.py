@@ -1,5 +1,5 @@
-"""Steps before a trial on a user's own servers: populate, restart, drop_cache, in the study's
-order, apart from what is measured."""
+"""Steps before a trial on a user's own servers: populate, restart, drop_cache, in the study's order and
+not part of what is measured."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ thresholds: [readers.success_rate >= 99 %]
 
 @pytest.fixture
 def study(world: World) -> Path:
-    """Two servers of a user's own, built by make."""
+    """Write a study with two servers of a user's own, built by make."""
 
     target = world.root / "target"
     target.mkdir()

@@ -1,5 +1,5 @@
-"""Who else uses the machine is found and named; the server under load, which svload did not
-start, is not taken for a stranger."""
+"""Other users of the machine are found and named; the server under load, which svload did not start, does
+not count as a stranger."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BURN = "while True: pass"
 
 @pytest.fixture
 def burners() -> Iterator[list[int]]:
-    """A process a core that does nothing but compute."""
+    """Start one process per core that only computes."""
     count = len(os.sched_getaffinity(0))
     processes = [subprocess.Popen([sys.executable, "-c", BURN]) for _ in range(count)]
     yield [process.pid for process in processes]
@@ -30,8 +30,8 @@ def burners() -> Iterator[list[int]]:
 
 
 def judged(world: World, port: int) -> tuple[dict[str, Any], list[str]]:
-    """(the check of other processes' CPU, those that the monitor named) of two seconds of load
-    on a server that runs already."""
+    """Return (the check of other processes' CPU, those that the monitor named) of two seconds of load on a
+    server that runs already."""
     url = f"http://127.0.0.1:{port}/info"
     ended = world.svload("load", url, "--vus", "8", "--duration", "2s", "--out", str(world.runs))
     run = only_run(world)
@@ -45,7 +45,7 @@ def judged(world: World, port: int) -> tuple[dict[str, Any], list[str]]:
 def test_a_disturbing_program_is_named(
     world: World, truth: dict[str, int], burners: list[int], strict: bool
 ) -> None:
-    """Ours is surely among those named only where there is no other."""
+    """If there are others too, ours may not be among those named."""
     check, named = judged(world, truth["http_port"])
     assert check["grade"] == "WEAK", check
     assert named

@@ -1,5 +1,5 @@
-"""`svload capacity` against a server whose capacity is arithmetic: search, limit, answer,
-exit code; killed and resumed."""
+"""`svload capacity` against a server whose capacity follows by arithmetic: search, limit, answer, exit
+code; also killed and resumed."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def trials_of(run: Path) -> list[str]:
 
 
 def test_a_kill_in_the_middle_of_a_search_costs_nothing(world: World):
-    """Whatever a busy machine lets it find."""
+    """This holds for whatever the search finds on a busy machine."""
     asked = ("--that", "p50 <= 10 s", "--from", "1", "--to", "4", "--duration", "0.2s")
     with world.start("capacity", study(world), *asked, "--out", str(world.runs)) as command:
         assert command.wait_for(lambda lines: sum(line.startswith("[") for line in lines) >= 2)
@@ -94,7 +94,8 @@ MOST = 24
 
 @contextmanager
 def serving(most: int, hangs: bool) -> Iterator[str]:
-    """A server that answers on `most` connections at once; those beyond it are closed, or hang without an answer."""
+    """Run a server that answers on `most` connections at once; those beyond it are closed, or hang without
+    an answer."""
     loop, live = asyncio.new_event_loop(), set()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -133,7 +134,8 @@ def serving(most: int, hangs: bool) -> Iterator[str]:
 
 @pytest.mark.timing
 def test_a_search_keeps_its_time_where_requests_hang(world: World):
-    """A study's own time-out of half a minute is longer than what is left: the load is cut, and the answer comes."""
+    """The study's time-out of half a minute is longer than the remaining time: the load is cut, and the
+    answer comes."""
     (world.root / "hangs").mkdir()
     with serving(MOST, hangs=True) as url:
         text = HANGING.replace("URL", url)
@@ -169,8 +171,8 @@ def test_the_answer_is_the_arithmetic(world: World):
 
 @pytest.mark.timing
 def test_a_rate_is_limited_where_arrivals_pile_up(world: World, serve_truth: Callable[..., dict[str, Any]]):
-    """4 workers of 10 ms: 400 arrivals a second and no more. Its p95 stays below a second in so short
-    a trial, its backlog does not."""
+    """4 workers of 10 ms: at most 400 arrivals a second. Its p95 stays below a second in so short a trial,
+    but its backlog grows."""
     server = serve_truth(service_time={"constant_ns": 10_000_000}, workers=4)
     url = f"http://127.0.0.1:{server['http_port']}/v1/a/c/o"
     put(url)

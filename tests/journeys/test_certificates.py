@@ -1,5 +1,5 @@
-"""Certificates are made, kept and stated: the instrument against a server of known times, the lab
-against itself; plans that don't fit."""
+"""Certificates are made, kept and shown: the instrument against a server of known times, the lab against
+itself; plans that they don't cover."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_the_lab_against_itself_runs_each_case_in_twenty_pairs(world: World) -> 
 @pytest.mark.truth
 @pytest.mark.timing
 def test_the_lab_against_itself_sets_the_floor(world: World) -> None:
-    """Twenty pairs are believed only on a quiet machine."""
+    """Twenty pairs are accepted only on a quiet machine."""
     (world.root / "study.yaml").write_text(STUDY)
     text: dict[str, Any] = world.json("aa", "study.yaml", "--out", str(world.root / "aa"))
     made = text["certificate"]
@@ -76,7 +76,7 @@ def test_the_lab_against_itself_sets_the_floor(world: World) -> None:
     assert found["claims"][0]["floor"] is not None
 
     def detects(*options: str) -> float | None:
-        # in a folder without the run just made, whose scatter would be used
+        # in a folder without the earlier run, whose scatter would be used
         ended = world.svload("plan", "study.yaml", "--out", str(world.root / "none"), "--json", *options)
         mde: float | None = json.loads(ended.stdout)["comparisons"][0]["mde"]
         return mde

@@ -1,5 +1,5 @@
-"""The collaboration cloud of studies/003-collaboration: as a lab of svload, and by hand as its README says, with
-two people who talk on the test page."""
+"""The collaboration cloud of studies/003-collaboration: as a lab of svload, and started by hand as its
+README describes, with two people who talk on the test page."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_lab_of_three_servers_answers_a_load(world: World, needs: Callable[...
 
 
 def commands() -> list[str]:
-    """The two commands of the README by which the cloud is started by hand."""
+    """Return the two commands of the README by which the cloud is started by hand."""
     text = (STUDY / "cloud" / "README.md").read_text()
     match = re.search(r"## Start it by hand\n\n((?: {4}.+\n)+)", text)
     return [line.strip() for line in match[1].splitlines()]
@@ -84,7 +84,7 @@ def commands() -> list[str]:
 
 @pytest.fixture
 def cloud(tmp_path: Path, java: None) -> Iterator[str]:
-    """The address of a cloud that was started by the README's commands."""
+    """Return the address of a cloud that was started by the README's commands."""
     folder = tmp_path / "cloud"
     shutil.copytree(STUDY / "cloud", folder, ignore=shutil.ignore_patterns("target"))
     build, start = commands()
@@ -104,7 +104,7 @@ def cloud(tmp_path: Path, java: None) -> Iterator[str]:
 
 
 class Person:
-    """A client in another language, written after the protocol's page alone."""
+    """A client in another language, written from the protocol's page alone."""
 
     def __init__(self, balancer: str, user: str) -> None:
         with urlopen(f"{balancer}v1/place?user={user}", timeout=HANG_S) as answer:
@@ -135,7 +135,7 @@ class Person:
         self._send(1, json.dumps(message).encode())
 
     def heard(self, kind: str) -> dict[str, Any]:
-        """The next message of this kind; those before it are dropped, and pings are answered."""
+        """Return the next message of this kind; earlier ones are dropped, and pings are answered."""
         while True:
             head, size = self.came.read(2)
             if size > 125:
@@ -155,7 +155,7 @@ class Person:
 
 
 def digest(state: dict[str, Any]) -> str:
-    """The digest of a state, as the protocol's page defines it."""
+    """Return the digest of a state, as the protocol's page defines it."""
     found = [state["session"], state["order"], state["manager"], state["control"], state["invite"]]
     found += [part for name, _ in sorted(state["members"]) for part in ("member", name)]
     found += [part for name in sorted(state["invited"]) for part in ("invited", name)]

@@ -1,4 +1,4 @@
-"""`svload compare URL URL`, the whole command: against a server with a slow path."""
+"""The whole command `svload compare URL URL`, against a server with a slow path."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _short_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def typed(*words: str) -> Result:
-    """The command in this process, where turns are short; its run lies in runs/."""
+    """Run the command in this process, where turns are short; its run is in runs/."""
     ended = CliRunner().invoke(app, ["compare", *words], catch_exceptions=True)
     assert not ended.exception or isinstance(ended.exception, SystemExit), ended.output
     return ended
@@ -61,8 +61,8 @@ def findings() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    """A server that answers at once; `/slow` after 30 ms, `/none` with 404, `/closed` not at all; `/falls` and
-    `/leaves` answer 50 requests, and then with 503 or not at all."""
+    """Run a server that answers at once; `/slow` after 30 ms, `/none` with 404, `/closed` not at all;
+    `/falls` and `/leaves` answer 50 requests, and then with 503 or not at all."""
     counts: Counter[bytes] = Counter()
 
     def talk(connection: socket.socket) -> None:
@@ -110,7 +110,7 @@ def test_answer_is_a_sentence_and_exit_status(url: str, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("order", [("fast", "none"), ("none", "fast")])
 def test_a_side_that_fails_ends_it_with_its_name(url: str, order: tuple[str, str]) -> None:
-    """Its first trial has no request that succeeded, on any machine."""
+    """No request of its first trial succeeds, on any machine."""
     with pytest.raises(SvloadError) as caught:
         asked(*(f"{url}/{path}" for path in order))
     (problem,) = caught.value.problems
@@ -158,7 +158,7 @@ def test_a_side_that_hangs_ends_it(ok: int, in_flight: int, p99_s: float, silent
 
 
 def test_a_side_that_fails_for_seconds_ends_it_before_its_trial_does(url: str) -> None:
-    """Its turns would go on for ten minutes."""
+    """Its turns would continue for ten minutes."""
     with pytest.raises(SvloadError) as caught:
         asked(f"{url}/fast", f"{url}/none", duration="600s")
     (problem,) = caught.value.problems
@@ -204,7 +204,7 @@ def test_a_time_that_holds_no_three_blocks_is_refused_before_anything_is_loaded(
 
 
 def test_too_long_turns_are_reported_in_the_first_warm_up(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Turns of a thousand times its p99 of 30 ms or more, where a tenth of a second was the least."""
+    """Turns are to be a thousand times its p99 of 30 ms or longer; the minimum is a tenth of a second."""
     heard: list[Event] = []
     monkeypatch.setattr(limits, "TURN_P99S", 1000.0)
     refused = asked(f"{url}/slow", f"{url}/slow?again", heard.append, within_s=20.0).outcome.error

@@ -1,5 +1,5 @@
-"""A factor over what a store holds: every trial asks for the objects that its level says, in any order of
-the trials, and after a kill too."""
+"""A factor over a store's data: every trial requests the objects of its level, in any order of the trials
+and after a kill."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The end of a limited server within its trial: what the trial found, where the study
-says so; else the lab's failure."""
+"""Death of a limited server within its trial: the trial's finding if the study says so, otherwise a
+failure of the lab."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The demo and all that reads its run: table, files, why, query, verify, pack, compare,
-JSON; planted faults are refused."""
+"""The demo and all that reads its run: table, files, why, query, verify, pack, compare, JSON; planted
+faults are refused."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ PLANTS = {
 
 @dataclass(frozen=True)
 class Demo:
-    """A finished reduced demo and what the command said."""
+    """A finished reduced demo and its output."""
 
     world: World
     run: Path
     ended: subprocess.CompletedProcess[str]
 
     def svload(self, *args: str) -> subprocess.CompletedProcess[str]:
-        """A command on this world's runs that must end well."""
+        """Run a command on this world's runs that must succeed."""
         ended = self.world.svload(*args, "--out", str(self.world.runs))
         assert ended.returncode == 0, (args, ended.stderr[-1500:])
         return ended
@@ -86,7 +86,7 @@ def test_progress_shows_what_generators_and_servers_are_doing(demo: Demo) -> Non
 
 
 def test_servers_counters_agree_with_the_factors(demo: Demo) -> None:
-    """The factor did what it says, by the servers' own counters, in every trial."""
+    """The servers' own counters show in every trial that the factor acted."""
     for trial in findings(demo.run)["trials"]:
         assert_valid(trial, "accounting", "manipulation", "reconciliation")
 
@@ -187,7 +187,8 @@ def test_time_outside_load_is_reported_with_its_share(demo: Demo) -> None:
 @pytest.mark.parametrize("strict", [False, pytest.param(True, marks=pytest.mark.timing)])
 @pytest.mark.parametrize("plant", PLANTS)
 def test_a_planted_fault_is_named_in_its_trials(world: World, plant: str, strict: bool) -> None:
-    """And strictly in none else: a clean trial may look unsettled by chance (WEAK), but is never refused for it."""
+    """No other trial is refused: a clean one may look unsettled by chance (WEAK), but is never refused for
+    it."""
     name, grade = PLANTS[plant]
     cases = ("--only", "TC9,TC11", "--replicates", "2" if strict else "1")
     ended = world.svload("demo", "--plant", plant, *cases, "--out", str(world.runs))
@@ -203,5 +204,5 @@ def test_a_planted_fault_is_named_in_its_trials(world: World, plant: str, strict
 
 
 def refusals(trial: dict[str, Any]) -> set[str]:
-    """The checks that refused a trial."""
+    """Return the checks that refused a trial."""
     return {name for name, check in checks_of(trial).items() if check["grade"] == "REFUSED"}

@@ -1,4 +1,4 @@
-"""Raw dialogues through the whole river: studied, held, counted, judged."""
+"""Raw dialogues from study to report: checked, counted, judged."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ measure: {{duration: 100s, replicates: 1}}
 
 
 class Pong(StreamRequestHandler):
-    """Greets, answers PING, and goes when it is told to."""
+    """Greets, answers PING, and quits when it is told to."""
 
     def handle(self) -> None:
         self.wfile.write(b"220 ready\r\n")
@@ -57,7 +57,7 @@ class Pong(StreamRequestHandler):
 def answering(tls: ssl.SSLContext | None = None) -> Iterator[int]:
     with ThreadingTCPServer(("127.0.0.1", 0), Pong) as server:
         if tls is not None:
-            # Each handshake is its own thread's affair, and none ends the server.
+            # Each handshake runs in its own thread, and none ends the server.
             server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
@@ -67,7 +67,7 @@ def answering(tls: ssl.SSLContext | None = None) -> Iterator[int]:
 
 
 def certified(folder: Path, host: str) -> ssl.SSLContext:
-    """A server's certificate for `host`; its authority's is ca.pem in the folder."""
+    """Write a server's certificate for `host`; its authority's is ca.pem in the folder."""
     authority = trustme.CA()
     authority.cert_pem.write_to_path(folder / "ca.pem")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -1,5 +1,5 @@
-"""A rate of a service's disk holds what it reads, as the kernel counts it and as its users see it; a run
-without one has no trace of it."""
+"""A disk rate limits what a service reads, by the kernel's count and as its users see it; a run without
+one records nothing of it."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ FILES, EACH_MIB, RATE = 48, 2, 20_000_000
 def run(
     world: World, duration: str, *sites: str, machine: dict[str, Any] | None = None, **limits: Any
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A trial over more files than the services' memory can keep in the page cache: its findings, and its lab.
-    `machine`: what all of them are within."""
+    """Run a trial over more files than the services' memory can keep in the page cache; return its
+    findings and its lab. `machine`: what all of them are within."""
     sites = sites or ("site",)
     folder = world.root / "disk"
     folder.mkdir()
@@ -52,7 +52,7 @@ def run(
 
 
 def used_ratio(trial: dict[str, Any], whose: str) -> float:
-    """How much of its 20 MB/s of reads it used."""
+    """Return how much of its 20 MB/s of reads it used."""
     sentence = checks_of(trial)["limits-acted"]["sentence"]
     found = re.search(rf"{whose} used ([\d.]+) % of its 20 MB/s of disk reads", sentence)
     assert found is not None, sentence
@@ -74,7 +74,7 @@ def test_reads_are_held(world: World, needs: Callable[..., None], duration: str,
     assert {one["name"]: one["found"] for one in group["settings"]}["disk_read_bytes_per_s"] == str(RATE)
     used = used_ratio(trial, "site")
     assert used > 0
-    if strict:  # whether users come up to the rate is the machine's doing
+    if strict:  # whether users reach the rate depends on the machine
         assert 0.93 < used < 1.07
         assert checks_of(trial)["limits-acted"]["grade"] == "VALID"
     assert not [path for path in group["paths"].values() if Path(path).exists()]

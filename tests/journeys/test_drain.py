@@ -1,4 +1,4 @@
-"""A server that works on for users who gave up rests before the next trial begins."""
+"""A server that still works for users who gave up must come to rest before the next trial begins."""
 
 from __future__ import annotations
 
@@ -59,5 +59,5 @@ def test_what_timed_out_is_waited_for(world: World, cpu_s: float, waits: bool) -
         }
         assert ("drain" in phases) is waits
         notices = [one.data["text"] for one in found if one.kind == "notice"]
-        # How long they work on, and so whether it is worth a notice, is the machine's doing.
+        # How long they work on, and so whether a notice appears, depends on the machine.
         assert waits or not any("the servers worked on for" in text for text in notices), notices

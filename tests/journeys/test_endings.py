@@ -1,4 +1,5 @@
-"""Exit codes, exactly: of `svload report` on planted runs, and of `svload run` where no range reaches the limit."""
+"""Exact exit codes: of `svload report` on planted runs, and of `svload run` where no range reaches the
+limit."""
 
 from __future__ import annotations
 

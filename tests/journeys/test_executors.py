@@ -1,5 +1,4 @@
-"""Traffic of every kind through the whole river: load in stages, a fixed amount of
-work, uploads; judged and reported."""
+"""Traffic of every kind from study to report: load in stages, a fixed amount of work, uploads."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A server that dies under load: one new attempt at the end of the block, all kept; three failures in
-a row stop the run, resumable."""
+"""Servers that die under load: one new attempt at the end of the block, all attempts kept; three failures
+in a row stop the run, which can be resumed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ STUDY = {
 
 
 def mortal(world: World, deaths: int) -> Path:
-    """The study of a server that dies so often."""
+    """Write the study of a server that dies this often."""
     folder = world.root / "mortal"
     folder.mkdir()
     (folder / "server.py").write_text(SERVER)
@@ -43,7 +43,7 @@ def mortal(world: World, deaths: int) -> Path:
 
 
 def order(run: Path) -> list[tuple[str, str]]:
-    """(kind, trial) of what the run's journal says of trials."""
+    """Return (kind, trial) of the trials' events in the run's journal."""
     events = [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]
     return [(one["kind"], one["data"]["trial"]) for one in events if one["kind"] in ("trial-sealed", "trial-failed")]  # fmt: skip
 

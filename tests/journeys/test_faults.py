@@ -1,5 +1,5 @@
-"""A server stopped in the midst of a trial, and started again: recorded, told, no failure; a
-kill -9 within it leaves nothing."""
+"""A server stopped and restarted during a trial: recorded and reported, not counted as a failure; a kill
+-9 meanwhile leaves nothing."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def lab_of(run: Path, trial: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("second_s", [0.25, pytest.param(1.0, marks=pytest.mark.timing)])
 def test_one_of_two_servers_restarts_and_a_lone_one_fails(world: World, second_s: float) -> None:
-    """Strictly, with seconds as long as they are: how fast they stop, what of the requests fails, and until when."""
+    """Strict, with real seconds: how fast they stop, which requests fail, and until when."""
     at, strict = (f"{second_s * number * 1000:g} ms" for number in (2, 4)), second_s == 1
     faults = [{"at": at, do: "web[1]"} for at, do in zip(at, ("stop", "start"), strict=True)]
     more: dict[str, Any] = {
@@ -174,5 +174,5 @@ def test_kill_9_during_a_fault_leaves_nothing(world: World, needs: Callable[...,
 
 
 def groups_left() -> list[Path]:
-    """Control groups of dead labs: another test's lab may live beside this one."""
+    """Return groups of dead labs: another test's lab may run beside this one."""
     return [path for path in Path("/sys/fs/cgroup").glob("*/svload/*failing*") if path.is_dir()]

@@ -1,4 +1,4 @@
-"""Ten generators of one group: each one's results are kept apart, and their sums are the group's."""
+"""Ten generators of one group: the results of each are kept separately, and their sums equal the group's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HTTP/2 through the whole river: a command and a study against nghttpd, and what both record."""
+"""HTTP/2 from study to report: a command and a study against nghttpd, and what both record."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ measure: {{duration: 0.5s, replicates: 1}}
 
 @pytest.fixture
 def port(tmp_path: Path, needs: Callable[..., None]) -> Iterator[int]:
-    """nghttpd that speaks HTTP/2 alone."""
+    """Run nghttpd, which speaks only HTTP/2; yield its port."""
     needs("nghttpd")
     (tmp_path / "file").write_bytes(b"x" * 1024)
     number = free_port()
@@ -45,7 +45,7 @@ def port(tmp_path: Path, needs: Callable[..., None]) -> Iterator[int]:
 
 
 def summaries(run: Path) -> dict[str, dict[str, Any]]:
-    """The load group's totals by case."""
+    """Return the load group's totals by case."""
     found = [json.loads(path.read_text()) for path in sorted(run.glob("trials/*/summary.json"))]
     return {one["case"]: one["groups"][0] for one in found}
 

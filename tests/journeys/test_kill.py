@@ -1,5 +1,5 @@
-"""kill -9 anywhere, resume: sealed trials are byte-identical, the plan is complete, nothing
-is left, nor after Ctrl-C."""
+"""kill -9 anywhere, then resume: sealed trials are byte-identical, the plan is complete, nothing is left;
+nor is anything after Ctrl-C."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ measure: {duration: 0.2s, replicates: 2}
 
 @pytest.fixture
 def study(world: World) -> str:
-    """Ten trials of two servers."""
+    """Write a study with ten trials of two servers."""
     (world.root / "study.yaml").write_text(STUDY)
     return "study.yaml"
 
@@ -44,7 +44,8 @@ MOMENTS = draw_moments(seed=20, count=20, load_s=0.4, victims=tuple(NAMES))
 @pytest.mark.long
 @pytest.mark.parametrize("half", [0, 1])
 def test_twenty_kills_lose_nothing(world: World, study: str, half: int):
-    """Ten in each of two runs, which two workers play side by side; the last ones of each hit a complete plan."""
+    """Ten kills in each of two runs, on two workers in parallel; the last ones of each hit a complete
+    plan."""
     assert len(MOMENTS) == 20
     moments = MOMENTS[half::2]
     assert {moment.victim for moment in moments} == set(NAMES)
@@ -74,7 +75,7 @@ def test_ctrl_c_leaves_nothing_and_resume_goes_on(world: World, study: str):
 @pytest.mark.truth
 @pytest.mark.timing
 def test_after_ctrl_c_the_server_hears_nothing_more(world: World, truth: dict[str, int]):
-    """No drain: by the server's own counter nothing arrives later than half a second after the key."""
+    """No drain: by the server's own counter nothing arrives later than half a second after Ctrl-C."""
     counters = f"http://127.0.0.1:{truth['admin_port']}/counters"
 
     def requests() -> int:

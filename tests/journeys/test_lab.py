@@ -1,5 +1,5 @@
-"""A lab without a run: up, status, reset, down; whoever is killed, nothing is left; its lease ends
-by itself; one load at a time."""
+"""A lab without a run: up, status, reset, down. Nothing is left whichever process is killed, its lease
+ends by itself, and one load runs at a time."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_every_url_of_every_account_is_listed_by_the_store_itself(world: World):
 
 
 def written(world: World, service: dict[str, Any], **more: Any) -> str:
-    """A study with one service."""
+    """Write a study with one service."""
     users = {"executor": "constant-vus", "vus": 1, "request": "GET http://web/"}
     study = {
         "name": "one",

@@ -1,5 +1,5 @@
-"""Bodies that are larger than the memory a generator may take: sent, held on disk by the server,
-and read back by their digest."""
+"""Bodies larger than a generator's memory limit: sent, stored on disk by the server, and read back by
+digest."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST_BYTES = 100 * MIB
 
 
 class Disk(Answering):
-    """Keeps what is put in a file, and gives it back; a path that begins with /altered with its last byte changed."""
+    """Store bodies in files and return them; a path that begins with /altered with its last byte changed."""
 
     kept: Path
 

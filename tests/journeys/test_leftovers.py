@@ -1,4 +1,4 @@
-"""Every command that uses a lab says what a killed svload left and could not be undone, and goes on with its work."""
+"""Every command that uses a lab reports what a killed svload left and could not be undone, and continues."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ measure: {duration: 0.3s, replicates: 2}
 
 @pytest.fixture
 def blocked(world: World) -> Path:
-    """What an earlier svload, killed, says it made as a file, and is a folder: nothing can undo that."""
+    """Make a killed svload's journal claim a file that is a folder, which cannot be undone."""
     folder = world.root / "state" / "labs" / "killed"
     folder.mkdir(parents=True)
     for made in (world.root / "state", folder.parent, folder):

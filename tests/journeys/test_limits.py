@@ -1,4 +1,4 @@
-"""Limits that change while nginx runs with 2 and with 4 workers hold all of them; a kill -9 leaves none."""
+"""Limits changed while nginx runs with 2 and with 4 workers apply to all of them; a kill -9 leaves none."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.real
 
 @pytest.mark.parametrize("phase_s", [0.4, pytest.param(3.0, marks=pytest.mark.timing)])
 def test_limits_lowered_under_load_hold(world: World, needs: Callable[..., None], phase_s: float) -> None:
-    """What the kernel holds, always; what it lets through, where the machine leaves the servers their cores."""
+    """The kernel's limits are always checked; the use only if the machine leaves the servers their cores."""
     can_hold(needs)
     strict = phase_s == 3.0
     seen = measure(world, write_study(world.root / "limited", phase_s), used=strict)

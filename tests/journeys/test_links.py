@@ -1,5 +1,5 @@
-"""A service behind a link of its own: users see its rate and its latency, others go on as they
-do, and nothing is left of it."""
+"""A service behind its own link: users see its rate and latency, other services are not affected, and
+nothing is left of it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _able(needs: Callable[..., None]) -> None:
 
 
 def used_percent(sentence: str) -> float:
-    """How much of its link the site used."""
+    """Return how much of its link the site used."""
     found = re.search(r"site used ([\d.]+) % of its", sentence)
     assert found is not None, sentence
     return float(found[1])

@@ -1,4 +1,4 @@
-"""`svload load URL`, the whole command: its examples, its verdicts, its exit status, what it sends, what it leaves."""
+"""The whole command `svload load URL`: its examples, verdicts, exit status, requests, and files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TYPED = [line.strip() for line in EXAMPLES.splitlines() if line.strip().startswi
 
 @dataclass
 class Recording:
-    """A server that keeps what it was asked: (method, path, headers, body)."""
+    """A server that records its requests: (method, path, headers, body)."""
 
     port: int = 0
     asked: list[tuple[str, str, dict[str, str], bytes]] = field(default_factory=list)
@@ -35,7 +35,7 @@ class Recording:
 
 @contextmanager
 def recording(location: str = "") -> Iterator[Recording]:
-    """With a `location` each request but those of its path is redirected there."""
+    """Run it; with a `location` each request except those of that path is redirected there."""
     kept = Recording()
 
     class Keep(Answering):
@@ -129,7 +129,7 @@ def test_a_failed_level_shows_on_every_surface(world: World, slow_url: str) -> N
 
 
 def test_a_vanishing_server_ends_with_1(world: World, serve_truth: Callable[..., dict[str, Any]]) -> None:
-    """Whatever was asked of the part before it went."""
+    """Even if the part before meets the threshold."""
     server = serve_truth()
     url = f"http://127.0.0.1:{server['http_port']}/info"
     with world.start("load", url, "-c", "2", "-d", "5s", "--threshold", "p(50)<10s", "--json") as command:
@@ -141,7 +141,7 @@ def test_a_vanishing_server_ends_with_1(world: World, serve_truth: Callable[...,
 
 
 def test_a_secret_follows_no_redirect_to_another_host(world: World) -> None:
-    """Any header is one that is not known to be harmless. On its own host it is sent on."""
+    """Any header that is not known to be harmless counts as secret. On its own host it is sent on."""
     headers = ("-H", "X-T: hush", "-H", "X-Api-Key: hush", "-H", "Accept: text/plain")
     with recording() as other, recording(f"http://127.0.0.1:{other.port}/there") as first:
         url = f"http://127.0.0.1:{first.port}/"
@@ -178,7 +178,7 @@ def test_the_summary_is_for_people(world: World, url: str) -> None:
 
 
 def test_failures_have_a_name_and_a_hint(world: World, truth: dict[str, int]) -> None:
-    """A load without a success ends with 1, whatever was asked of its errors."""
+    """A load without a success ends with 1, whatever the criterion for its errors."""
     url = f"http://127.0.0.1:{truth['http_port']}/v1/a/c/none"
     ended = world.svload("load", url, "-n", "100", "-c", "2", "--threshold", "errors>50%")
     assert ended.returncode == 1, ended.stderr
@@ -252,7 +252,7 @@ def test_the_wrong_scheme_ends_the_load_in_one_line(
 
 @pytest.mark.parametrize("words", [("--rate", "20"), ("-c", "1")])
 def test_ctrl_c_waits_for_no_sampler_that_hangs(world: World, url: str, words: tuple[str, ...]) -> None:
-    """What was measured is printed, and nothing says that the sampler did not answer."""
+    """The measurements are printed, and nothing says that the sampler did not answer."""
     with world.start("load", url, *words, "-d", "60s") as command:
         assert command.wait_for(lambda lines: any(re.match(r" *1 s ", line) for line in lines))
         (sampler,) = world.processes("svload.watch.sampler")

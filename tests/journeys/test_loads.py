@@ -1,6 +1,5 @@
-"""A known server under users, rates and a ramp: the limits that a study tells unasked are arithmetic
-(10 ms of service, two workers).
-"""
+"""A known server under users, rates and a ramp: the limits that a study reports without being asked follow
+by arithmetic (10 ms of service, two workers)."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ def judged(world: World, text: str) -> dict[str, Any]:
 
 
 def laws(found: dict[str, Any], kind: Kind) -> Laws:
-    """What the laws say of every trial."""
+    """Return the laws' results for every trial."""
     runs, capacity = [], {}
     for trial in found["trials"]:
         metrics, load = trial["metrics"], trial["loads"]["load"]

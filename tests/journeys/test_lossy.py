@@ -1,4 +1,4 @@
-"""What the path from the load to its server loses is read from the load's own network, and named."""
+"""Packet loss between the load and its server is read from the load's own network, and reported."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ server.serve_forever()
 
 @pytest.mark.parametrize("lossy", [False, True])
 def test_retransmits_are_rough(world: World, island: Island, needs: Callable[..., None], lossy: bool) -> None:
-    """Eight users send bodies of several segments each, through a queue that holds eight of them, or freely."""
+    """Eight users send bodies of several segments each, through a queue that holds eight of them, or
+    freely."""
     needs("tc")
     (world.root / "body").write_bytes(b"x" * 6_000)
     if lossy:
@@ -43,7 +44,7 @@ def test_retransmits_are_rough(world: World, island: Island, needs: Callable[...
     found = checks_of(trial)["tcp-loss"]
     assert found["measured"], found
     assert 0 <= found["value"] <= island.segments_sent_again() - before
-    # A busy machine may answer so late that a free path sends again as well: then that is what is said.
+    # A busy machine may answer so late that segments are also resent on a free path: then that is reported.
     assert (found["grade"] == "VALID") == (found["value"] == 0), found
     assert f"{found['value']:,.0f} of" in found["sentence"]
     if lossy:

@@ -1,5 +1,5 @@
-"""A user's own server in two minutes: init, plan, run, load, probe; and every slip is one
-clear line before anything starts."""
+"""A user's own server in two minutes: init, plan, run, load, probe; every mistake is one clear line before
+anything starts."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_a_command_becomes_a_study_that_starts_it(world: World):
 
 
 def own_server(world: World) -> Path:
-    """A user's server in their current folder, which greets with what its --greeting file says."""
+    """Run a user's server in their current folder, which greets with the content of its --greeting file."""
     server = world.root / "server"
     server.write_text(GREETER.format(python=sys.executable))
     server.chmod(0o755)
@@ -113,7 +113,8 @@ COMMANDS = [
 
 @pytest.mark.parametrize(("typed", "written", "size"), COMMANDS)
 def test_a_command_runs_as_typed_here(world: World, typed: str, written: str, size: int | None):
-    """README's five minutes. Whatever the study's folder, init starts the command once and says what it answered."""
+    """README's five minutes. Whatever the study's folder, init starts the command once and reports its
+    answer."""
     own_server(world)
     typed, written = (text.replace("HERE", str(world.root)) for text in (typed, written))
     made = world.succeed("init", typed, "s1")

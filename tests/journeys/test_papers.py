@@ -1,4 +1,5 @@
-"""The studies of two more papers on their real servers: a few cells, too short for more than holds of every trial."""
+"""The studies of two more papers on their real servers: a few cells, so short that only what holds for
+every trial is checked."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ def world(tmp_path: Path, cache: Path) -> World:
 
 
 def run(world: World, study: str, *more: str) -> dict[str, Any]:
-    """What the run of a study told; one replicate of a second."""
+    """Run a study with one replicate of a second; return its output."""
     args = ("--trust", "--replicates", "1", "--duration", "0.5s", "--out", str(world.runs), "--json")
     ended = world.svload("run", str(STUDIES / study), *args, *more)
     found: dict[str, Any] = json.loads(ended.stdout)
@@ -49,7 +50,7 @@ def replaced(text: str, old: str, new: str) -> str:
 
 
 def readings(world: World, monitor: str) -> int:
-    """How many readings of a monitor the latest run has."""
+    """Return how many readings of a monitor the latest run has."""
     asked = f"select count(*) as n from monitors where monitor = '{monitor}'"
     answered = world.svload("query", str(next(world.runs.iterdir())), asked, "--json")
     assert answered.returncode == 0, answered.stderr
@@ -57,7 +58,7 @@ def readings(world: World, monitor: str) -> int:
 
 
 def queried(world: World, name: str) -> list[dict[str, Any]]:
-    """What a query of 004-swift-locust tells of the latest run."""
+    """Return the result of a query of 004-swift-locust for the latest run."""
     asked = (STUDIES / f"004-swift-locust/queries/{name}.sql").read_text()
     answered = world.svload("query", str(next(world.runs.iterdir())), asked, "--json")
     assert answered.returncode == 0, answered.stderr
@@ -65,7 +66,8 @@ def queried(world: World, name: str) -> list[dict[str, Any]]:
 
 
 def failed(world: World, group: str) -> dict[str, Counter[str]]:
-    """By case of the latest run: why requests that the generators count failed, in and outside the window."""
+    """Return by case of the latest run why requests that the generators count failed, in and outside the
+    window."""
     found: dict[str, Counter[str]] = defaultdict(Counter)
     for path in next(world.runs.iterdir()).glob("trials/*/summary.json"):
         summary = json.loads(path.read_text())
@@ -100,7 +102,7 @@ def test_files(world: World, needs: Callable[..., None]) -> None:
 
 
 def test_downloads_from_swift(world: World, needs: Callable[..., None]) -> None:
-    """A fiftieth of the paper's size: no slow machine lets one of 150 users wait until the time-out."""
+    """A fiftieth of the paper's size: even on a slow machine none of 150 users waits until the time-out."""
     needs("root", "memcached")
     folder = world.root / "swift"
     shutil.copytree(STUDIES / "004-swift-locust", folder, ignore=shutil.ignore_patterns("example"))

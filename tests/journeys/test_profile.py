@@ -1,5 +1,5 @@
-"""`profile: SERVICE` from study to report: a small server of the user's own, whose hot function the flame graph names;
-without perf the run goes on, and says what is lacking."""
+"""`profile: SERVICE` from study to report: the flame graph names the hot function of a small server of the
+user's; without perf the run continues, and reports what is missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Protocols besides HTTP with real servers: studied, spoken, checked, held against the server's own counters."""
+"""Protocols besides HTTP with real servers: studied, sent, checked, and compared with the server's own
+counters."""
 
 from __future__ import annotations
 
@@ -73,7 +74,7 @@ measure: {duration: 120s, replicates: 1}
 
 
 def judged(world: World, text: str) -> dict[str, Any]:
-    """The only trial of a study."""
+    """Return the only trial of a study, judged."""
     [trial] = world.run(world.study(text), "--trust")["trials"]
     return dict(trial)
 
@@ -108,7 +109,7 @@ def test_a_command_that_redis_refuses_is_reported_by_plan_or_by_its_error(
 
 @pytest.mark.parametrize(("counts", "grade"), [("", "VALID"), ("    counts_as: 1\n", "REFUSED")])
 def test_memcacheds_counters_agree(world: World, needs: Callable[..., None], counts: str, grade: str) -> None:
-    """As what it counts by itself, and as less than it asks."""
+    """They agree by default; with `counts_as: 1`, less than is asked, they don't."""
     needs("memcached")
     trial = judged(world, MEMCACHED.replace("    check: [size", f"{counts}    check: [size"))
     assert trial["metrics"]["users.success_rate"]["value"] == 1

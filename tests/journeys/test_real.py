@@ -35,7 +35,7 @@ def world(tmp_path: Path, cache: Path, needs: Callable[..., None]) -> World:
 
 @pytest.fixture
 def study(world: World, tmp_path: Path) -> str:
-    """studies/001-svload with a profile that a test can afford; the servers are the study's own."""
+    """Write studies/001-svload with a profile that a test can afford; the servers are the study's own."""
     folder = tmp_path / "001-svload"
     shutil.copytree(ROOT / "studies" / "001-svload", folder, ignore=shutil.ignore_patterns("runs"))
     file = folder / "study.yaml"
@@ -80,7 +80,7 @@ def _look_at_the_rows(world: World, run: Path) -> None:
 
 
 def _look_at_the_counters(run: Path) -> None:
-    """What Varnish itself counted: hits in the hit case, none in the others, nothing where it is passed by."""
+    """Check Varnish's counters: hits in the hit case, none in the others, nothing where it is bypassed."""
     for case, (_, server) in CASES.items():
         lab = json.loads((run / "trials" / f"{case}.r1" / "lab.json").read_text())
         before, after = lab["before"]["cache"]["values"], lab["after"]["cache"]["values"]

@@ -1,5 +1,5 @@
-"""Scenarios through the whole river, in the forms of three papers: token and random object,
-counter and query, choice of files."""
+"""Scenarios from study to report, in the forms of three papers: token and random object, counter and
+query, choice of files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KEYSTONE, USES = "/v3/auth/tokens", 15
 
 
 class Handler(Answering):
-    """Gives tokens for the right key, objects for the right token, and keeps what was computed."""
+    """Give tokens for the right key, objects for the right token, and record what was computed."""
 
     asked: ClassVar[list[tuple[str, str]]] = []
     stored: ClassVar[dict[str, str]] = {}
@@ -54,7 +54,7 @@ class Handler(Answering):
         self.answer(b"{}", 201 if known else 401, **given)
 
     def _is_good(self, token: str) -> bool:
-        """A token of Keystone's is good for so many requests."""
+        """Return whether the token is still good: one of Keystone's is good for a number of requests."""
         uses = sum(one == ("/v1/AUTH_demo/c/o", token) for one in self.asked)
         return token.startswith("ks-") and uses <= USES
 
@@ -68,7 +68,7 @@ def server() -> Iterator[int]:
 
 
 def run(world: World, text: str, port: int) -> dict[str, Any]:
-    """The only trial of a study, judged; its identities and Little's sum hold."""
+    """Run and judge the only trial of a study, and check its identities and Little's sum."""
     (world.root / "study.yaml").write_text(text.replace("PORT", str(port)))
     trust = ["--trust"] if "secrets:" in text else []
     trial: dict[str, Any] = world.run("study.yaml", *trust)["trials"][0]
@@ -168,7 +168,8 @@ def test_a_set_up_that_fails_fails_the_trial_with_its_reason(world: World, serve
 
 
 def keystone_of_the_docs() -> str:
-    """The study that docs/study-file.md shows, faster, its requests kept as rows, at the fake server."""
+    """Write the study that docs/study-file.md shows, faster, with its requests kept as rows, at the fake
+    server."""
     page = (Path(__file__).parents[2] / "docs/study-file.md").read_text()
     text = page.partition("```yaml file=keystone/study.yaml\n")[2].partition("\n```")[0]
     for found, here in (

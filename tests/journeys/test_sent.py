@@ -1,5 +1,5 @@
-"""What was sent beside what the study says: a script that walks through its list without a pause, and
-users as the text describes them."""
+"""Requests that were sent compared with the study: a script that walks through its list without a pause,
+and users as the text describes them."""
 
 from __future__ import annotations
 

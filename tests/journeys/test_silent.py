@@ -1,5 +1,5 @@
-"""`svload load` where nothing is ok: it ends at once where no request is answered, says what
-came first, and never exits 0."""
+"""`svload load` without a successful request: it ends at once if none is answered, reports the first
+error, and never exits with 0."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def nothing_at_all(connection: socket.socket) -> None:
 
 
 def elsewhere(scheme: str, port: int) -> Serve:
-    """Redirects every request there."""
+    """Redirect every request there."""
 
     def serve(connection: socket.socket) -> None:
         head = f"HTTP/1.1 302 Found\r\nLocation: {scheme}://127.0.0.1:{port}/\r\nContent-Length: 0\r\n\r\n"
@@ -57,10 +57,10 @@ def busy(connection: socket.socket) -> None:
 
 @contextmanager
 def serving(serve: Serve) -> Iterator[str]:
-    """A URL where each connection is served so until the block ends."""
+    """Yield a URL whose connections are handled in this way until the block ends."""
 
     def talk(connection: socket.socket) -> None:
-        # A bare connection only asks whether a server is there.
+        # A bare connection only checks whether a server is there.
         if connection.recv(1, socket.MSG_PEEK):
             serve(connection)
 
@@ -78,7 +78,7 @@ def serving(serve: Serve) -> Iterator[str]:
     ],
 )
 def test_a_server_that_never_answers_ends_the_load(world: World, serve: Serve, error: str):
-    """By itself, after the time-out of its first request."""
+    """It ends by itself, after the time-out of its first request."""
     with serving(serve) as url:
         ended = world.svload("load", url, "-c", "2", "-d", LONGER_THAN_ANY_WAIT, "-t", "0.2s")
     assert ended.returncode == 1, ended.stderr

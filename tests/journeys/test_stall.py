@@ -1,4 +1,4 @@
-"""A server that stalls, held against its own log; a generator that is stopped, found out."""
+"""A server that stalls, compared with its own log; a generator that is stopped, which must be detected."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STALL = stalls.Stall(every_ns=5 * stalls.S // 4, for_ns=stalls.S // 4)
 def test_no_stall_of_the_server_is_hidden(
     world: World, serve_truth: Callable[..., dict[str, Any]], max_vus: int, strict: bool
 ) -> None:
-    """Two stalls take as long as they take: nothing is seen before the server wrote it, and strictly not long after."""
+    """Two stalls of full length: no answer is seen before the server wrote it, nor (strictly) long after."""
     url, admin = stalls.server(serve_truth, stall=STALL.config, log=True)
     ended = world.svload(
         "load", url, "--rate", "500", "--max-vus", str(max_vus), "--duration", "2500ms", "--json", "--out", str(world.runs)
@@ -53,7 +53,8 @@ def test_no_stall_of_the_server_is_hidden(
 
 @pytest.mark.parametrize("strict", [False, pytest.param(True, marks=pytest.mark.timing)])
 def test_a_stopped_generator(world: World, serve_truth: Callable[..., dict[str, Any]], strict: bool) -> None:
-    """Where a warm-up cut may lie: what the generator itself delayed is no warm-up, and is strictly not cut away."""
+    """In the part that a warm-up cut may cover: the generator's own delay is no warm-up, and (strictly) is
+    not cut."""
     url, admin = stalls.server(serve_truth)
     args = ("--rate", "500", "--duration", "4s", "--threshold", "p(50)<10s")
     with stalls.loading(world, admin, 500, url, *args) as (command, generators):
@@ -63,7 +64,8 @@ def test_a_stopped_generator(world: World, serve_truth: Callable[..., dict[str, 
     assert trial["verdict"]["instrument"] == "WEAK"
     assert checks["generator-harm"]["grade"] == "WEAK", checks["generator-harm"]
     if strict:
-        # An eighth of all arrivals were due in the stop, and waited up to 0.5 s for the generator to go on.
+        # An eighth of all arrivals were due in the stop, and waited up to 0.5 s for the generator to
+        # continue.
         assert trial["cut_ns"] == 0, checks["warm-up"]
         assert trial["metrics"]["load.response.mean"]["value"] > 0.02
         assert trial["metrics"]["load.response.max"]["value"] > 0.45

@@ -1,4 +1,5 @@
-"""Real Swift: a ring with one object server stopped in mid-load, a token that ends, an object of 1 GiB."""
+"""Real Swift: a ring with one object server stopped during the load, a token that expires, an object of 1
+GiB."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ways to a server through the whole river: IPv6, a Unix socket by its path, and addresses of one's own."""
+"""Ways to reach a server: IPv6, a Unix socket by its path, and the user's own source addresses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.truth
 
 
 class Answer(Answering):
-    """Answers everything with the path that was asked."""
+    """Answer everything with the requested path."""
 
     disable_nagle_algorithm = False  # a Unix socket has none
 
@@ -89,7 +89,7 @@ measure: {{duration: 100s, replicates: 1}}
 
 
 class Ends(Answer):
-    """Counts how clients end their connections, by their address; it ends none itself."""
+    """Count how clients end their connections, by their address; never end one itself."""
 
     def do_GET(self) -> None:
         super().do_GET()
@@ -106,7 +106,8 @@ class Ends(Answer):
 
 @pytest.mark.parametrize(("close", "address"), [("fin", "127.0.0.7"), ("reset", "127.0.0.8")])
 def test_a_connection_ends_as_the_study_says(world: World, close: str, address: str) -> None:
-    """By what the server sees: the kernel's list of resting ports is the whole machine's, and may be full."""
+    """As the server sees it: the kernel's list of ports in TIME_WAIT is the whole machine's, and may be
+    full."""
     server = ThreadingTCPServer(("127.0.0.1", 0), Ends)
     with serving(server) as seen:
         study = STUDY.format(port=server.server_address[1]).replace("127.0.0.2, 127.0.0.3", address)

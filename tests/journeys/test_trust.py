@@ -1,4 +1,5 @@
-"""A study or a run that somebody else made, on the real command line: until the user trusts it, nothing of it acts."""
+"""Studies and runs made by somebody else, on the real command line: nothing of them acts until the user
+trusts them."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ def downloaded(world: World, lab: dict[str, Any]) -> Path:
 
 
 def labs(acted: Path) -> dict[str, dict[str, Any]]:
-    """Labs that would write `acted`, or reach out; all options of all kits: tests/conformance/test_kit_trust.py."""
+    """Labs that would write `acted`, or connect to the outside; all options of all kits:
+    tests/conformance/test_kit_trust.py."""
     return {
         "command": {"app": {"run": f"touch {acted}"}},
         "nginx": {"app": {"kit": "nginx", "tuning": {"error_log": str(acted)}}},
@@ -153,7 +155,8 @@ def test_what_a_study_calls_itself_never_speaks_to_the_terminal(world: World) ->
 
 
 def test_trials_of_another_build_are_left_out(world: World) -> None:
-    """`resume` refuses to measure another build, `--changed-build` leaves out what was measured before, and `verify` says so."""
+    """`resume` refuses to measure another build, `--changed-build` leaves out what was measured before,
+    and `verify` reports it."""
     folder = downloaded(world, {"app": {"run": f"{sys.executable} ./server --port ${{port}}"}})
     shutil.copy2(SERVER, folder / "server")
     words = ("run", str(folder), "--trust", "--replicates", "3", "--duration", "1s", "--out", str(world.runs))

@@ -1,5 +1,5 @@
-"""A study over parameter sets: the kernel's settings in the lab's own network, a server's parameters in the
-server, live where they may be."""
+"""A study over parameter sets: the kernel's settings in the lab's own network, a server's parameters in
+the server, live where that is allowed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BASE: dict[str, Any] = {
 
 
 def run_study(world: World, study: dict[str, Any], *words: str) -> tuple[list[dict[str, Any]], str]:
-    """Each trial's lab with its case's levels, in the order they ran; and what was told."""
+    """Run a study; return each trial's lab with its case's levels, in the order they ran, and the output."""
     folder = world.root / "tuned"
     folder.mkdir()
     (folder / "study.yaml").write_text(json.dumps(study))

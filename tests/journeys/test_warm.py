@@ -1,4 +1,4 @@
-"""`svload warm`: a load in the warm process is what it is without one, and nothing outlives what was asked for."""
+"""`svload warm`: a load in the warm process behaves as without one, and nothing is left of it afterwards."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.truth
 
 @pytest.fixture(scope="module")
 def warmed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """A world with a warm process, which is the same for all tests here; at the end nothing of it is left."""
+    """Make a world with a warm process for all tests here; at the end nothing of it is left."""
     world = World(tmp_path_factory.mktemp("warm"), anew=True)
     world.succeed("warm", "--for", "10m", "--json")
     yield world
@@ -37,12 +37,12 @@ def is_waiting(world: World) -> bool:
 
 
 def spare(world: World) -> list[int]:
-    """Pids of the keeper and its spare."""
+    """Return the pids of the keeper and its spare."""
     return world.processes("svload.cli.warm_keeper")
 
 
 def both(world: World, *words: str) -> tuple[Any, Any]:
-    """What the command comes to in the warm process, and without it."""
+    """Return the command's results in the warm process, and without it."""
     wait_until(lambda: is_waiting(world))
     here = world.svload(*words)
     assert not is_waiting(world), "the warm process took it"
@@ -52,7 +52,7 @@ def both(world: World, *words: str) -> tuple[Any, Any]:
 
 
 def keys(value: Any) -> Any:
-    """The names in a JSON document, at every depth."""
+    """Return the names in a JSON document, at every depth."""
     return {name: keys(one) for name, one in value.items()} if isinstance(value, dict) else None
 
 
@@ -100,7 +100,7 @@ def test_a_killed_command_leaves_no_load(warmed: World, truth: dict[str, Any]) -
 
 
 def test_others_are_left_alone(warmed: World, monkeypatch: pytest.MonkeyPatch, truth: dict[str, Any]) -> None:
-    """Another version, another setting: nothing is taken, and the one who waits goes on waiting."""
+    """With another version or another setting nothing is taken, and the waiting spare continues to wait."""
     wait_until(lambda: is_waiting(warmed))
     monkeypatch.setenv("SVLOAD_STATE", str(warmed.root / "state"))
     words = ["svload", "load", f"http://127.0.0.1:{truth['http_port']}/info"]
@@ -139,8 +139,8 @@ def test_a_socket_that_nobody_serves_is_no_hindrance(world: World, monkeypatch: 
 
 
 def test_its_lease_ends_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A lease that is over when all has been loaded: what was started is gone, and no
-    later load would find anything."""
+    """The lease ends once all has been loaded: everything that was started is gone, and no later load
+    would find it."""
     done = world.svload("warm", "--for", "0.1s")
     assert done.returncode == 3
     assert "did not come up" in done.stderr

@@ -1,4 +1,4 @@
-"""The wheel holds all that svload needs: installed in a clean environment elsewhere, it runs the demo."""
+"""The wheel contains all that svload needs: installed in a clean environment elsewhere, it runs the demo."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Installed:
 
     @property
     def tools(self) -> Path:
-        """The programs that a machine has: no compiler, no make."""
+        """Return a folder with the programs that a machine has: no compiler, no make."""
         folder = self.elsewhere.with_name("tools")
         if not folder.is_dir():
             folder.mkdir()
@@ -41,7 +41,7 @@ class Installed:
         return folder
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """Runs a program of the environment in a folder outside the source tree, with no way back to it."""
+        """Run a program of the environment in a folder outside the source tree, which it can't reach."""
         environment = {
             "PATH": f"{self.python.parent}:{self.tools}",
             "HOME": str(self.elsewhere),
@@ -79,8 +79,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     elsewhere = folder / "elsewhere"
     elsewhere.mkdir()
     made = Installed(python, elsewhere)
-    # Without an index: whatever the wheel asks for is among what stands beside it. Neither
-    # cargo nor make is on the path.
+    # Without an index: whatever the wheel requires lies beside it. Neither cargo nor make is on the path.
     done = made.run("pip", "install", "--no-index", str(wheel))
     assert done.returncode == 0, done.stdout + done.stderr
     return made
@@ -100,7 +99,7 @@ def test_wheel_is_whole(installed: Installed) -> None:
 
 
 def test_the_wheel_runs_every_case_of_the_demo(installed: Installed) -> None:
-    """That none of its trials is refused on an idle machine, `make bench` holds."""
+    """`make bench` tests that none of its trials is refused on an idle machine."""
     done = installed.run("svload", "demo", "--replicates", "1", "--json")
     found = json.loads(done.stdout)
     assert (found["sealed"], found["complete"]) == (20, True), done.stderr[-3000:]
@@ -111,7 +110,7 @@ def test_the_wheel_runs_every_case_of_the_demo(installed: Installed) -> None:
 
 @pytest.fixture
 def url() -> Iterator[str]:
-    """A server on loopback that svload did not start."""
+    """Run a server on loopback that svload did not start."""
     with serving() as port:
         yield f"http://127.0.0.1:{port}/"
 
@@ -130,7 +129,7 @@ measure: {duration: 0.2s, replicates: 1}
 
 
 def test_the_wheel_looks_loads_and_runs_against_a_server(installed: Installed, url: str) -> None:
-    """Kits, schema, templates of the page and the engine: each is needed for one of these."""
+    """Kits, schema, the page's templates and the engine: each is needed for one of these commands."""
     looked = installed.run("svload", "probe", url, "--count", "3", "--json")
     assert looked.returncode == 0, looked.stderr
     loaded = installed.run("svload", "load", url, "-c", "2", "-d", "0.2s", "--json")

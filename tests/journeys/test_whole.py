@@ -1,5 +1,5 @@
-"""A run is complete only if all of it is there: killed at any write, its plan or its folder gone,
-two that go on with it at once."""
+"""A run counts as complete only if all of it exists: killed at any write, its plan or folder deleted,
+continued by two processes at once."""
 
 from __future__ import annotations
 
@@ -52,17 +52,17 @@ def drained(descriptor: int) -> bool:
 
 
 def killed(world: World, at: int, *args: str) -> list[str]:
-    """The writes of a command until it is killed at number `at` (0: to its end)."""
+    """Return the writes of a command until it is killed at number `at` (0: to its end)."""
     found = world.root / "writes"
     ended = run_loaded(args, world.env | {killer.AT: str(at), killer.TOLD: str(found)}, world.root, HANG_S)
     writes = found.read_text().splitlines()
-    reached = 0 < at <= len(writes)  # how many there are differs by some from run to run
+    reached = 0 < at <= len(writes)  # their number varies a little between runs
     assert (ended.returncode == -signal.SIGKILL) == reached, (ended.stderr[-1500:], writes[-3:])
     return writes
 
 
 def check_whole(world: World, run: Path, moment: str) -> None:
-    """Resumed, all trials are there, every seal holds, and nothing half written is left."""
+    """Check that, once resumed, all trials exist, every seal holds, and nothing half written is left."""
     before = sealed(run)
     said = world.json("resume", str(run))
     assert (said["sealed"], said["planned"], said["complete"]) == (TRIALS, TRIALS, True), moment
@@ -78,7 +78,8 @@ def check_whole(world: World, run: Path, moment: str) -> None:
 
 
 def play(world: World, study: str, finished: Path, at: int, command: str) -> str:
-    """One kill, what it hit, and what was left of it put right. `finished`: the folder of runs with a whole one."""
+    """Kill once, and clean up what was left; return what was hit. `finished`: the folder of runs with a
+    whole one."""
     shutil.rmtree(world.runs)
     if command == "report":
         shutil.copytree(finished, world.runs, symlinks=True)
@@ -101,7 +102,7 @@ def play(world: World, study: str, finished: Path, at: int, command: str) -> str
 
 
 def check_labs(world: World, moment: str) -> None:
-    """None is left, once it is too old to be one that begins."""
+    """Check that no lab is left that is too old to be one that begins."""
     for lab in world.labs():
         assert not (lab / "owner.json").exists(), moment
         os.utime(lab, (0, 0))

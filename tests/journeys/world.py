@@ -1,5 +1,5 @@
-"""A user's machine for a journey: its own state, cache and runs, the real command, and
-sight of everything it started."""
+"""A user's machine for a journey: its own state, cache and runs, the real command, and a list of
+everything it started."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LONGER_THAN_ANY_WAIT = f"{2 * HANG_S:g}s"
 
 @dataclass
 class Command:
-    """A running svload: its process, the lines it has written to stderr so far, and those to stdout."""
+    """A running svload: its process, and its lines so far on stderr and on stdout."""
 
     process: subprocess.Popen[str]
     lines: list[str] = field(default_factory=list)
@@ -45,7 +45,8 @@ class Command:
         self.printed += [line.rstrip("\n") for line in self.process.stdout]
 
     def wait_for(self, wanted: Callable[[list[str]], bool]) -> bool:
-        """True once `wanted(lines)` holds; False if the command ended before. Fails if neither happens."""
+        """Return True once `wanted(lines)` holds, False if the command ended before. Fail if neither
+        happens."""
         until = time.monotonic() + HANG_S
         while time.monotonic() < until:
             if wanted(self.lines):
@@ -60,14 +61,14 @@ class Command:
 
     @property
     def said(self) -> str:
-        """All of its stderr so far."""
+        """Return all of its stderr so far."""
         return "\n".join(self.lines)
 
 
 @dataclass(frozen=True)
 class World:
-    """Folders and environment of one journey. Every process that svload starts here
-    carries SVLOAD_STATE of this world."""
+    """Folders and environment of one journey. Every process that svload starts here carries SVLOAD_STATE
+    of this world."""
 
     root: Path
     shared_cache: Path | None = None
@@ -96,7 +97,7 @@ class World:
     def svload(
         self, *args: str, bound_s: float = HANG_S, cwd: Path | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command to its end; but for `anew`, in a process that has svload loaded already."""
+        """Run a command to its end, in a process that has svload loaded already unless `anew`."""
         if not self.anew:
             return run_loaded(args, self.env, cwd or self.root, bound_s)
         return completed([*SVLOAD, *args], env=self.env, cwd=cwd or self.root, timeout=bound_s)
@@ -108,18 +109,18 @@ class World:
         return ended
 
     def json(self, *args: str, **how: Any) -> Any:
-        """Run a command with `--json`; what it prints."""
+        """Run a command with `--json`; return the document."""
         ended = self.svload(*args, "--json", **how)
         assert ended.stdout and (ended.returncode == 0 or args[0] in JUDGED), ended.stderr[-3000:]
         return json.loads(ended.stdout)
 
     def study(self, text: str) -> str:
-        """Write study.yaml in this world's folder; its name."""
+        """Write study.yaml in this world's folder; return its name."""
         (self.root / "study.yaml").write_text(text)
         return "study.yaml"
 
     def run(self, study: str | Path, *args: str) -> dict[str, Any]:
-        """Run a study to its end; the findings of the complete run."""
+        """Run a study to its end; return the findings of the complete run."""
         ended = self.svload("run", str(study), *args, "--out", str(self.runs))
         assert list(self.runs.glob("*/study.lock.json")), ended.stderr[-3000:]
         return complete(only_run(self), ended.stderr)
@@ -154,7 +155,7 @@ class World:
             keeper.join(HANG_S)
 
     def processes(self, containing: str = "") -> list[int]:
-        """Machine pids of this world's processes whose command line contains the text."""
+        """Return the machine pids of this world's processes whose command line contains the text."""
         mark = f"SVLOAD_STATE={self.root / 'state'}".encode()
         found = []
         for entry in Path("/proc").iterdir():
@@ -170,7 +171,7 @@ class World:
         return sorted(found)
 
     def silent(self) -> list[int]:
-        """What is left of this world once all of it has had the time to end: nothing."""
+        """Return the processes that are left of this world, after all have had the time to end."""
         with suppress(AssertionError):
             wait_until(lambda: not self.processes())
         return self.processes()
@@ -180,12 +181,12 @@ class World:
         return sorted(folder.iterdir()) if folder.is_dir() else []
 
     def left(self) -> list[Any]:
-        """Processes and labs that are left of this world: none."""
+        """Return the processes and labs that are left of this world."""
         return [*self.silent(), *self.labs()]
 
 
 def sealed(run: Path) -> dict[str, str]:
-    """Digest of every file of every sealed trial of a run."""
+    """Return the digest of every file of every sealed trial of a run."""
     digests = {}
     for seal in sorted(run.glob("trials/*/seal.json")):
         for path in sorted(seal.parent.iterdir()):
@@ -194,7 +195,7 @@ def sealed(run: Path) -> dict[str, str]:
 
 
 def only_run(world: World) -> Path:
-    """The one run of a world."""
+    """Return the only run of a world."""
     runs = [
         path
         for path in world.runs.iterdir()
@@ -209,8 +210,8 @@ def findings(run: Path) -> dict[str, Any]:
 
 
 def complete(run: Path, said: str) -> dict[str, Any]:
-    """The findings of a run whose every planned trial is sealed. `said`: what its command wrote to stderr. The
-    exit code of a judged load is not read: it depends on how busy the machine was."""
+    """Return the findings of a run whose planned trials are all sealed. `said`: its command's stderr. The
+    exit code of a judged load is not read, because it depends on how busy the machine was."""
     assert "Traceback" not in said, said[-3000:]
     assert (run / "derived" / "findings.json").exists(), said[-3000:]
     found = findings(run)
@@ -219,12 +220,12 @@ def complete(run: Path, said: str) -> dict[str, Any]:
 
 
 def checks_of(trial: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """A trial's checks by name."""
+    """Return a trial's checks by name."""
     return {check["check"]: check for check in trial["verdict"]["checks"]}
 
 
 def assert_valid(trial: dict[str, Any], *names: str) -> None:
-    """These checks, which count and compare, found nothing wrong."""
+    """Check that these checks, which count and compare, found nothing wrong."""
     checks = checks_of(trial)
     for name in names:
         assert checks[name]["grade"] == "VALID", (trial["trial"], checks[name])
