@@ -40,6 +40,8 @@ node:load1 0.5
 # TYPE seen counter
 seen_total{path="/{id}"} 8 1520879607.789 # {trace="x"} 0.67
 seen_total 9 # {trace="x"} 0.67
+# TYPE handles_total gauge
+handles_total 4
 odd{path="a\u2028b"} 6
 broken{
 not_a_number NaN
@@ -61,6 +63,7 @@ def test_a_page_becomes_readings_by_label() -> None:
         ("", "node_load1"): 0.5,
         ("path=/{id}", "seen_total"): 8,
         ("", "seen_total"): 9,
+        ("", "handles"): 4,
         ("path=a\u2028b", "odd"): 6,
         ("", "series_left_out"): 0,
     }
@@ -89,7 +92,7 @@ def test_the_page_is_asked_at_its_url() -> None:
         monitor = PrometheusMonitor(
             "app", {"admin": {"prometheus": {"url": f"http://127.0.0.1:{port}/metrics?x=1"}}}
         )
-        assert len(list(monitor.sample())) == len(list(monitor.sample())) == 13
+        assert len(list(monitor.sample())) == len(list(monitor.sample())) == 14
         monitor.close()
     assert asked == [b"/metrics?x=1"] * 2
     assert len(connections) == 1, "one kept connection"

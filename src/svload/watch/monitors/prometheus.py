@@ -35,7 +35,7 @@ class PrometheusMonitor(ConnectedMonitor):
     metrics: ClassVar[Mapping[str, str]] = {
         "series_left_out": f"number of series beyond {MOST_SERIES}, which are not read",
         "process_open_fds": "number of open descriptors, as its client library reports; further series have "
-        "the page's own names, a counter's ending in _total",
+        "the page's own names, a counter's ending in _total and a gauge's without it",
         "process_max_fds": "number of descriptors that it may have, as its client library reports",
     }
     limits = (
@@ -114,4 +114,4 @@ def _readings(one: Sample, kinds: Mapping[str, str]) -> Iterator[Reading]:
     elif kind == "counter" and not name.endswith("_total"):
         yield Reading(one.labels, f"{name}_total", one.value)
     else:
-        yield Reading(one.labels, name, one.value)
+        yield Reading(one.labels, name.removesuffix("_total") if kind == "gauge" else name, one.value)
