@@ -80,9 +80,10 @@ def thin_copy(
 def _hide(path: Path, folders: Mapping[str, str]) -> None:
     text = before = path.read_text(encoding="utf-8")
     # A relative path may be a word of the format, such as “data”.
-    absolute = (one for one in folders if one.startswith("/") and one != "/")
-    for folder in sorted(absolute, key=len, reverse=True):
-        text = re.sub(rf"{re.escape(folder)}(?![\w-])", folders[folder].replace("\\", r"\\"), text)
+    for folder in sorted(
+        (one for one in folders if one.startswith("/") and one != "/"), key=len, reverse=True
+    ):
+        text = folders[folder].join(re.split(rf"{re.escape(folder)}(?![\w-])", text))
     if text != before:
         write_output(path, text)
 
