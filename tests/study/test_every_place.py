@@ -167,6 +167,7 @@ def test_it_accepts_our_studies(path: Path) -> None:
     [
         (("measure", "duraton"), "1s"),
         (("measure", "replicates"), 0),
+        (("measure", "control"), "${cache}"),
         (("traffic", "probe", "client"), "crl"),
         (("traffic", "probe", "vus"), "ten"),
         (("profiles", "demo", "measur"), {}),

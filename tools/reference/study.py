@@ -51,7 +51,8 @@ def make() -> str:
     texts = [
         "Every key of study.yaml. [study-file.md](../study-file.md) explains them by example; `svload "
         "schema` prints the same as a "
-        "JSON Schema. ✓ marks values in which a `${…}` may stand.\n"
+        "JSON Schema. ✓ marks values other than texts that a `${…}` may replace. A text may contain one, except in what is read "
+        "[before the cases are made](../study-file.md#factors-one-rule).\n"
     ]
     for title, where, model in parts:
         texts.append(f"## {title}\n")

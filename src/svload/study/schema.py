@@ -338,7 +338,7 @@ class MeasurePart(Part):
             "of any bring-up",
         )
     )
-    control: Annotated[Flag, WithoutReference("a control is a side of all sets")] = Field(
+    control: Annotated[bool, Field(strict=True), WithoutReference("a control is a side of all sets")] = Field(
         False,
         description="with order: turns: a second server of the baseline is one more side, and shows what the setup itself does",
     )

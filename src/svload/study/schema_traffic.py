@@ -127,7 +127,7 @@ class GroupPart(Part):
 
 VUS = "how many virtual users"
 START_VUS = "users at the start"
-ITERATIONS = "how many requests: of all users together, or of each"
+ITERATIONS = "how many iterations: of all users together, or of each"
 RATE = "arrivals: 500/s"
 START_RATE = "arrivals at the start: 50/s"
 EXECUTOR = "constant-vus, constant-arrival-rate …"
