@@ -291,6 +291,7 @@ CLEAN = [
     added("a baseline that is run", "factors: {a: [1, 2, 3]}\nexclude: [{when: {a: 3}, because: no}]\ncompare: [{factor: a, baseline: 1, metric: g.response.p50}]\n", ""),
     asking("a level in a time", "{get: http://w/, timeout: '${v} s'}", "", "factors: {v: [1.50]}\n"),
     asking("a header named when", "{get: http://w/, headers: {when: '${vu}'}}", ""),
+    lab("what one role counts", '{b: {kit: truth, role: store}, w: {kit: truth, role: "${k}", of: "${k.of}"}}', "", "factors: {k: {plain: {value: store}, front: {value: cache, of: b}}, u: [1, 2]}\ncompare: [{factor: u, baseline: 1, metric: w.hit_ratio, when: {k: front}}]\n"),
     added("all of them", "thresholds: [success_rate >= 1]\n", ""),
     Hostile("groups that wait for one", "traffic: {", "traffic: {h: {executor: constant-vus, vus: 1, start_when: g.ramped, request: GET http://w/}, ", "", 0),
 ]  # fmt: skip

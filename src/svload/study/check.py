@@ -225,7 +225,7 @@ def check_given(
     if all(known is None for known in given.values()):
         return
     owners = owners_of(data)
-    texts = [*_texts_of(config, data), *_metrics(data)]
+    texts = [*_texts_of(config, data), *_metrics(data, config.case)]
     for path, text, ref in ((path, text, metric_in(text, owners)) for path, text in texts):
         if ref is None:
             continue
@@ -252,10 +252,11 @@ def _texts_of(config: CaseConfig, data: Mapping[str, Any]) -> list[tuple[Path, s
     return texts + [(_expect_at(data, config.case, text), text) for text in config.expects]
 
 
-def _metrics(data: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
-    """Return the metric of each comparison, and its place."""
+def _metrics(data: Mapping[str, Any], of: Case | None = None) -> Iterator[tuple[Path, str]]:
+    """Return the metric of each comparison, and its place; of a case: of those that its levels belong to."""
     for index, item in mappings_of(data, "compare"):
-        if isinstance(metric := item.get("metric"), str):
+        belongs = of is None or matches(section_of(item, "when"), of.levels)
+        if belongs and isinstance(metric := item.get("metric"), str):
             yield ("compare", index, "metric"), metric
 
 
