@@ -142,6 +142,7 @@ ON_FULL = (
     "be dropped, which is counted"
 )
 RAMP_UP = "until all are there; excluded from measurement"
+RATE_RAMP_UP = "first part of the load, at the whole rate; excluded from measurement"
 PACING = "shortest time between the starts of a user's iterations"
 MAX_VUS = (
     "how many may be under way; left out: rate × timeout, as far as descriptors and local ports go "
@@ -246,7 +247,7 @@ class OpenGroup(Arriving):
 
     executor: Annotated[Literal["constant-arrival-rate"], OrReference()] = Field(description=EXECUTOR)
     rate: RateRps = Field(description=RATE)
-    ramp_up: TimeNs = Field(0, description=RAMP_UP)
+    ramp_up: TimeNs = Field(0, description=RATE_RAMP_UP)
 
 
 class RampingRateGroup(InStages, Arriving):

@@ -62,7 +62,7 @@ class Traffic(Request):
 
     vus: int = typer.Option(None, "--vus", "-c", "--connections", min=1, help="Number of virtual users, each with its own connection (closed loop); default 64.")
     rate: float = typer.Option(None, "--rate", "-R", "-q", help="Requests per second, regardless of the server (open loop).")
-    ramp_up: str = typer.Option(None, "--ramp-up", help="How long users or the rate ramp up; not measured.")
+    ramp_up: str = typer.Option(None, "--ramp-up", help="Time in which the users start, or the first part of a --rate; not measured.")
 
 
 @dataclass(frozen=True)
