@@ -243,6 +243,8 @@ LATER = [
     group("no rate", "constant-arrival-rate, rate: e", "“e” is not a number with a unit"),
     asking("a place", "{get: http://w/, take: {v: {json: 'a.${vu}'}}}", "take.v.json: expected a text"),
     asking("a pattern that varies", "{get: http://w/, check: ['body matches a${vu}']}", "expected a pattern"),
+    Hostile("an option in a set", AT, "{w: {kit: nginx}}", "Unknown key “wrkers” in sets.s.lab.w", 5, "sets: {s: {lab: {w: {wrkers: 2}}}}\ntuning: s\n"),
+    Hostile("a value in a set", AT, "{w: {kit: nginx}}", "sets.s.lab.w.workers: expected a whole number", 5, "sets: {s: {lab: {w: {workers: many}}}}\ntuning: s\n"),
     added("a set of a list", "sets: {s: c.yaml}\n", "sets.s: expected a mapping", 1, c_yaml=b"- lab: {}\n"),
     added("a baseline that is excluded", "factors: {a: [1, 2, 3]}\nexclude: [{when: {a: 1}, because: no}]\ncompare: [{factor: a, baseline: 1, metric: g.response.p50}]\n", "is excluded", 7),
     added("nothing to compare with", "factors: {a: [1, 2]}\nexclude: [{when: {a: 2}, because: no}]\ncompare: [{factor: a, baseline: 1, metric: g.response.p50}]\n", "nothing to compare", 7),

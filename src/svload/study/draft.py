@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path as FilePath
 from typing import Any
@@ -210,7 +210,7 @@ class Checks:
                 found.add(check_faulted(config, data))
             if (lab := repr(config.services)) not in labs:
                 labs.add(lab)
-                found.add(self._lab_mistakes(config.services, chosen))
+                found.add(_at_its_set(self._lab_mistakes(config.services, chosen), config, data))
             if self.measures is not None:
                 given = self.measures(config.services)
                 found.add(check_given(config, given, data))
@@ -239,6 +239,19 @@ class Checks:
         for mistake in self.check_lab(specs):
             if chosen or mistake.details.get("kind") != "kit":
                 yield mistake
+
+
+def _at_its_set(
+    mistakes: Iterable[Mistake], config: CaseConfig, data: Mapping[str, Any]
+) -> Iterator[Mistake]:
+    """Report what the case's parameter set puts into a service at the set."""
+    part = section_of(section_of(data, "sets"), config.set_name)
+    for mistake in mistakes:
+        if value_at(part, mistake.path) is None:
+            yield mistake
+            continue
+        details = mistake.details | {"where": f"sets.{config.set_name}.{mistake.details.get('where', '')}"}
+        yield replace(mistake, path=("sets", config.set_name, *mistake.path), details=details)
 
 
 def _as_written(name: str, service: Any) -> ServiceSpec:

@@ -193,13 +193,16 @@ _EXPECTED = {
     "too_short": "expected at least one entry",
     "too_long": "expected two values",
     "float_parsing": "expected a number",
+    "int_parsing": "expected a whole number",
+    "int_from_float": "expected a whole number",
+    "bool_parsing": "expected true or false",
     "string_pattern_mismatch": "it does not have the expected form",
 }
 _BOUNDS = {
-    "greater_than_equal": "expected a number of at least {ge}",
-    "greater_than": "expected a number above {gt:g}",
-    "less_than": "expected a number below {lt:g}",
-    "less_than_equal": "expected a number of at most {le:g}",
+    "greater_than_equal": "expected a number of at least {ge:.16g}",
+    "greater_than": "expected a number above {gt:.16g}",
+    "less_than": "expected a number below {lt:.16g}",
+    "less_than_equal": "expected a number of at most {le:.16g}",
 }
 
 
@@ -246,7 +249,7 @@ def _explained(
         return wrong(_BOUNDS[kind].format_map(context))
     if kind == "value_error":
         return not_read(context.get("error", error["msg"]))
-    if kind in ("int_type", "float_type") and isinstance(error["input"], str):
+    if kind in ("int_type", "float_type", "int_parsing", "float_parsing") and isinstance(error["input"], str):
         try:
             refuse_marks(error["input"])
         except ValueError as marked:
