@@ -72,10 +72,16 @@ def test_another_value_asked_later_keeps_the_first_one_to_put_back(settings: Pat
 
 
 def test_a_setting_that_someone_else_changed_since_is_theirs(settings: Path, home: Path) -> None:
+    for _ in range(2):
+        machine.limits(home, WANTED)
+        (settings / "net/core/somaxconn").write_text("1000\n")
     machine.limits(home, WANTED)
-    (settings / "net/core/somaxconn").write_text("1000\n")
+    assert machine.put_back(home) == [SOMAXCONN, PORTS]
+    assert read(settings, SOMAXCONN) == "1000", "not the value before it"
+    machine.limits(home, WANTED)
+    (settings / "net/core/somaxconn").write_text("2000\n")
     assert machine.put_back(home) == [PORTS]
-    assert read(settings, SOMAXCONN) == "1000"
+    assert read(settings, SOMAXCONN) == "2000"
 
 
 def test_nothing_to_restore_after_a_boot(settings: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,6 +89,8 @@ def test_nothing_to_restore_after_a_boot(settings: Path, home: Path, monkeypatch
     monkeypatch.setattr(machine, "_where", lambda: "another boot")
     assert machine.put_back(home) == []
     assert read(settings, SOMAXCONN) == "65535"
+    machine.limits(home, {**WANTED, PORTS: "20000 60999"})
+    assert list(machine.status(home)["settings"]) == [PORTS], "the other one is no longer svload's"
 
 
 def test_limits_stay_without_root(settings: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -95,6 +95,21 @@ def test_an_interrupted_check_frees_the_ports(monkeypatch: pytest.MonkeyPatch) -
     assert sorted(ended) == [one.address for one in members]
 
 
+def test_what_is_copied_to_machines_is_removed_after_a_kill(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study, wheel, copies = tmp_path / "study", tmp_path / "svload-1.whl", list[Path]()
+    study.mkdir()
+    for file in (study / "study.yaml", wheel):
+        file.write_text("")
+    monkeypatch.setenv("SVLOAD_STATE", str(tmp_path / "state"))
+    monkeypatch.setattr(actions, "_fleet", lambda inventory: Fleet("", ()))
+    monkeypatch.setattr(actions, "_play", lambda *_, svload_study, **__: copies.append(Path(svload_study)))
+    actions.install(Path("hosts.yaml"), actions.Package(wheel), lambda host, step: None, study)
+    assert copies[0].parents[1] == tmp_path / "state" / "passing", "which later commands clear"
+    assert not copies[0].parent.exists()
+
+
 @pytest.mark.parametrize("file", sorted(PLAYS.rglob("*.yaml")), ids=lambda file: file.stem)
 def test_programs_on_machines_import_nothing_from_a_home_folder(file: Path) -> None:
     for play in yaml.safe_load(file.read_text(encoding="utf-8")):

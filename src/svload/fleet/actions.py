@@ -6,7 +6,6 @@ import hashlib
 import secrets
 import shutil
 import tarfile
-import tempfile
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ from svload.fleet.on_host import machine as machine_program
 from svload.fleet.played import Played, understand
 from svload.host.clock import answerer, exchange
 from svload.host.clock.offset import estimate
+from svload.host.process.passing import passing_folder
 from svload.model.errors import Problem, fail
 
 LIMITS: Mapping[str, str] = {"net.core.somaxconn": "65535", "net.ipv4.ip_local_port_range": "16384 60999"}
@@ -83,10 +83,10 @@ def install(
 ) -> FleetResult:
     """Install svload on every machine and servers on those that serve; again, it changes nothing."""
     fleet = _fleet(inventory)
-    with tempfile.TemporaryDirectory(prefix="svload-fleet-") as folder:
+    with passing_folder("fleet") as folder:
         files = [package.wheel, *([package.requirements] if package.requirements else [])]
         if package.wheelhouse is not None:
-            files.append(_archive(package.wheelhouse, Path(folder) / "wheelhouse.tar"))
+            files.append(_archive(package.wheelhouse, folder / "wheelhouse.tar"))
         played = _play(
             "install", fleet, inventory, step,
             svload_files=[str(path) for path in files],
@@ -95,7 +95,7 @@ def install(
             svload_wheelhouse="wheelhouse.tar" if package.wheelhouse is not None else "-",
             svload_digest=package.digest,
             svload_limits=dict(LIMITS),
-            svload_study=str(_staged(study, Path(folder) / "study")) if study else "",
+            svload_study=str(_staged(study, folder / "study")) if study else "",
             svload_profile=["--profile", profile] if profile else [],
         )  # fmt: skip
     return FleetResult(tuple(_report(member, played[member.name], "set limits") for member in fleet.members))

@@ -6,12 +6,12 @@ import json
 import os
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from svload.host.process.interpreter import EXECUTABLE
+from svload.host.process.passing import passing_folder
 from svload.model.errors import fail
 
 PLAYS = Path(__file__).parent / "plays"
@@ -73,9 +73,9 @@ def play(
         on_event(event)
         return False
 
-    with tempfile.TemporaryDirectory(prefix="svload-fleet-") as folder:
+    with passing_folder("fleet") as folder:
         run = ansible_runner.run(
-            private_data_dir=folder,
+            private_data_dir=str(folder),
             playbook=str(PLAYS / f"{name}.yaml"),
             inventory=str(inventory.absolute()),
             limit=",".join(machines),

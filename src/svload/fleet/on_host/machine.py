@@ -109,13 +109,14 @@ def limits(home: Path, wanted: dict[str, str]) -> dict[str, Any]:
     if os.geteuid() != 0:
         return {"changed": False, "refused": sorted(wanted)}
     kept = _kept(home / LIMITS) or {}
-    old = dict(kept["old"]) if kept.get("where") == _where() else {}
+    old, ours = (kept["old"], kept["set"]) if kept.get("where") == _where() else ({}, {})
     to_set = {name: value for name, value in wanted.items() if _normal(_setting(name)) != _normal(value)}
     if not to_set:
         return {"changed": False, "refused": []}
     for name in to_set:
-        old.setdefault(name, _setting(name))
-    _write(home / LIMITS, {"where": _where(), "old": old, "set": {**kept.get("set", {}), **to_set}})
+        if name not in old or _normal(_setting(name)) != _normal(ours[name]):  # somebody's value since
+            old[name] = _setting(name)
+    _write(home / LIMITS, {"where": _where(), "old": old, "set": {**ours, **to_set}})
     refused = []
     for name, value in to_set.items():
         try:
