@@ -17,8 +17,9 @@ from svload.host.agent.files import PART_BYTES
 from svload.host.machine import linux
 from svload.host.machines.base import offset_by_agent
 from svload.host.machines.cluster import _first_line, _machines
+from svload.host.machines.dask_carrier import DaskCarrier
 from svload.host.machines.reach import Reach
-from svload.model.errors import SvloadError
+from svload.model.errors import SvloadError, fail
 
 pytestmark = pytest.mark.truth
 
@@ -103,3 +104,21 @@ def test_a_machine_whose_agent_does_not_start_is_named_with_the_reason(raised: E
     with ExitStack() as stack, pytest.raises(SvloadError) as failed:
         _machines(stack, client, [Reach("gen1", "192.0.2.1", "", 0, "python")], "a-test")
     assert failed.value.problems[0].details == {"host": "gen1", "reason": says}
+
+
+def test_what_a_machine_refuses_is_raised_here_and_the_machine_is_not_lost() -> None:
+    def refuse(timeout: float) -> None:
+        raise fail("not-yours", path="/cache", owner=7)
+
+    def answer(*_: Any) -> Any:
+        return SimpleNamespace(result=lambda timeout: "answer")
+
+    actor = SimpleNamespace(
+        hand=lambda *_: SimpleNamespace(result=refuse), beat=answer, room=answer, close=answer
+    )
+    carrier = DaskCarrier("gen1", actor)
+    with pytest.raises(SvloadError) as refused:
+        carrier.call("hand", "servers", "module:Kind", {})
+    assert refused.value.problems[0].code == "not-yours"
+    assert carrier.call("room", 1) == "answer"
+    carrier.close()

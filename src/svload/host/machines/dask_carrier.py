@@ -40,7 +40,7 @@ class DaskCarrier:
         return answer
 
     def call(self, method: str, *words: Any) -> Any:
-        """Call a method of the bearer. Raises SvloadError agent-lost."""
+        """Call a method of the bearer. Raises SvloadError: agent-lost, or what the method raises."""
         return self._call(method, CALL_S, *words)
 
     def wait_for(self, method: str, *words: Any, waiting: Callable[[], None]) -> Any:
@@ -66,6 +66,8 @@ class DaskCarrier:
             raise fail("agent-lost", reason=self._lost)
         try:
             return getattr(self._actor, method)(*words).result(timeout=bound_s)
+        except SvloadError:  # raised there: the machine is well
+            raise
         except Exception as why:
             raise self._gone(why, lost=method != "ask" or not isinstance(why, TimeoutError)) from why
 
