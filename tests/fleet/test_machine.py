@@ -165,6 +165,18 @@ def test_it_needs_nothing_but_python(tmp_path: Path) -> None:
     assert said("claim", "/dev/null/x")[1]["problem"] == "fleet-step"
 
 
+def test_a_failed_write_names_the_folder(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(home: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setitem(machine.VERBS, "claim", fail)
+    assert machine.main(["claim", str(home)]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert (found["problem"], found["path"]) == ("fleet-disk-full", str(home))
+
+
 def test_packages_come_from_a_wheelhouse(equipped: Path, tmp_path: Path) -> None:
     import tarfile
 

@@ -290,11 +290,8 @@ def main(words: list[str]) -> int:
         return 1
     except OSError as why:
         code = "fleet-disk-full" if why.errno == 28 else "fleet-step"
-        print(
-            json.dumps(
-                {"problem": code, "path": str(why.filename), "reason": f"{why.filename}: {why.strerror}"}
-            )
-        )
+        path = str(why.filename or home)  # a failed write names no file
+        print(json.dumps({"problem": code, "path": path, "reason": f"{path}: {why.strerror}"}))
         return 1
     print(json.dumps(answer))
     return 0
