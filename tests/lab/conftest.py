@@ -1,4 +1,4 @@
-"""What the kits' tests share: a lab of services (`lab_of`), the agent that starts them, and a client of theirs."""
+"""Fixtures for tests of kits: a lab of services (`lab_of`), the agent that starts them, and a client."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ def shared_agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
 
 @pytest.fixture
 def host(shared_agent: Agent) -> Iterator[Agent]:
-    """The agent that the tests of a file share; what a test started ends with it."""
+    """Return the agent that the tests of a file share; what a test started ends with it."""
     yield shared_agent
     shared_agent.stop(None, now=True)
 
 
 @pytest.fixture
 def agent(tmp_path: Path) -> Iterator[Agent]:
-    """An agent with a folder of its own."""
+    """Return an agent with its own folder."""
     with start_agent(tmp_path / "agent", "tests of the lab") as made:
         yield made
 
 
 @pytest.fixture
 def lab_of(tmp_path: Path, host: Any) -> Any:
-    """lab_of(spec(…), …) → a lab in the study's folder `tmp_path`, taken down after the test."""
+    """Return lab_of(spec(…), …) → a lab in the study's folder `tmp_path`, taken down after the test."""
     labs: list[Lab] = []
 
     def make(*specs: ServiceSpec, **more: Any) -> Lab:
@@ -54,12 +54,12 @@ def lab_of(tmp_path: Path, host: Any) -> Any:
 
 
 def spec(name: str, kit: str, **options: Any) -> ServiceSpec:
-    """A service, as a study would have it."""
+    """Return a service, as a study would have it."""
     return ServiceSpec(name=name, kit=kit, options=options)
 
 
 def settled(lab: Lab, service: str, wanted: dict[str, float], before: dict[str, float]) -> dict[str, float]:
-    """The service's counters since `before`, read again until `wanted` is reached."""
+    """Read the service's counters since `before` until `wanted` is reached; return them."""
     deadline = time.monotonic() + HANG_S
     while True:
         values = lab.counters()[service].values
@@ -72,8 +72,8 @@ Answers = list[tuple[int, bytes]]
 
 
 def fetched(at: Endpoint, path: str, times: int = 1, method: str = "GET", **headers: str) -> Answers:
-    """Status and body of each request of one connection; TLS is verified against the lab's authority. A `{}` in
-    a header is the request's number."""
+    """Return status and body of each request of one connection; TLS is verified against the lab's
+    authority. A `{}` in a header is the request's number."""
     line = http.client.HTTPConnection(at.address, at.port, timeout=HANG_S)
     if at.scheme == "https":
         tls = ssl.create_default_context(cadata=at.ca_pem)
@@ -89,15 +89,15 @@ def fetched(at: Endpoint, path: str, times: int = 1, method: str = "GET", **head
 
 
 def sizes(at: Endpoint, path: str, times: int = 1, **headers: str) -> list[tuple[int, int]]:
-    """Status and size of each GET of one connection."""
+    """Return status and size of each GET of one connection."""
     return [(status, len(body)) for status, body in fetched(at, path, times, **headers)]
 
 
 def settings_of(facts: ServiceFacts) -> dict[str, str | None]:
-    """What the service has of each setting."""
+    """Return the service's value of each setting."""
     return {one.name: one.found for one in facts.settings}
 
 
 def gone(lab_pids: list[int]) -> bool:
-    """Whether all these processes have ended."""
+    """Return whether all these processes have ended."""
     return not any(Path(f"/proc/{pid}").exists() for pid in lab_pids)

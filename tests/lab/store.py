@@ -1,4 +1,5 @@
-"""A store in memory with the part of Swift's API that filling uses: it counts, and fails where a test says so."""
+"""An in-memory store with the part of Swift's API that filling uses: it counts requests, and fails where a
+test says so."""
 
 from __future__ import annotations
 
@@ -68,7 +69,7 @@ class Store:
 
 @contextmanager
 def running(store: Store, data_dir: Path | None) -> Iterator[ServiceFacts]:
-    """The store behind a port, as a kit's facts tell of it."""
+    """Run the store on a port; yield the facts that a kit would give."""
 
     class Handler(Answering):
         def do_PUT(self) -> None:

@@ -1,4 +1,5 @@
-"""Who answers for a server is who was started: an old worker that would not end never answers for a new build."""
+"""The process that answers for a server must be the one started: an old worker that didn't end never
+answers for a new build."""
 
 from __future__ import annotations
 
@@ -57,7 +58,7 @@ def lab(tmp_path: Path, host: Any, spec: ServiceSpec) -> Lab:
 
 
 def asked(lab: Lab) -> tuple[str, int]:
-    """Which build answers, and the worker's pid as it knows it."""
+    """Return which build answers, and the worker's pid as it knows it."""
     end = lab.facts()["api"].endpoints[0]
     with socket.create_connection((end.address, end.port)) as client:
         name, pid = client.recv(100).split()
@@ -66,7 +67,7 @@ def asked(lab: Lab) -> tuple[str, int]:
 
 @pytest.fixture(params=["isolated", "plain"])
 def either(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Agent]:
-    """An agent with a PID namespace of its own, and one as an ordinary user has it."""
+    """Return an agent with its own PID namespace, and one as an ordinary user has it."""
     with start_agent(tmp_path / "agent", "a test", isolate=request.param == "isolated") as made:
         yield made
 
@@ -91,7 +92,7 @@ def test_a_worker_that_left_its_session_never_answers_for_the_next_build(
 
 def test_what_a_child_started_is_found_by_its_mark_and_no_other_childs() -> None:
     code = "import os, time\nif os.fork(): os._exit(0)\nos.setsid(); print(os.getpid(), flush=True); time.sleep(600)"
-    mark = f"a-lab-{os.getpid()}"  # the machine's own processes are searched, those of other tests too
+    mark = f"a-lab-{os.getpid()}"  # all processes of the machine are searched, those of other tests too
     places = [{**os.environ, MARK: mark, CHILD: name} for name in ("api.server", "api.other")]
     words = [sys.executable, "-c", code]
     begun = [subprocess.Popen(words, env=place, stdout=subprocess.PIPE) for place in places]
@@ -149,7 +150,7 @@ def test_who_ran_before_is_refused() -> None:
 
 
 def test_who_began_later_is_named_and_taken_for_it() -> None:
-    """As a container's: its own process is no descendant of the command that asked for it."""
+    """As with a container: its process is no descendant of the command that asked for it."""
     with sleeper() as started:
         fact = process(started.pid)
         with listening() as (port, other):

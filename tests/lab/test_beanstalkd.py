@@ -1,4 +1,5 @@
-"""beanstalkd through its kit: what it counts, what a reset deletes, what outlives its end, what its monitor tells."""
+"""beanstalkd through its kit: its counters, what a reset deletes, what survives its end, its monitor's
+readings."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ def _there(needs: Callable[..., None]) -> None:
 
 @contextmanager
 def client(lab: Lab) -> Iterator[Callable[..., list[str]]]:
-    """say(command, …) → the first line of each answer."""
+    """Return say(command, …) → the first line of each answer."""
     at = lab.endpoints()["tcp://queue"]
     with socket.create_connection((at.address, at.port), 5) as line, line.makefile("rwb") as both:
         yield lambda *commands: [said(both, command) for command in commands]
@@ -124,7 +125,8 @@ def test_a_worker_that_is_too_slow_is_reported_and_saturates_nothing(lab_of: Any
         assert slow("put 0 0 1 5\r\nhello", "reserve") == ["INSERTED 1", "RESERVED 1 5"]
 
         def taken_back() -> bool:
-            # beanstalkd 1.12 forgets a deadline that falls on the microsecond of its look: a word of the worker renews it
+            # beanstalkd 1.12 forgets a deadline that falls on the microsecond of its look: a command of the
+            # worker renews it
             return (slow("use default") + next_one("reserve-with-timeout 0"))[-1] == "RESERVED 1 5"
 
         wait_until(taken_back)
@@ -136,7 +138,8 @@ def test_a_worker_that_is_too_slow_is_reported_and_saturates_nothing(lab_of: Any
 
 @pytest.mark.parametrize(("share", "state"), [(1.2, "reached"), (0.5, "clear")])
 def test_its_only_thread_at_work_all_the_time_is_its_limit(share: float, state: str) -> None:
-    """Planted in a stand-in, since a busy machine leaves no server a core of its own; both read one clock."""
+    """Planted in a stand-in, since on a busy machine no server has a core to itself; both read the same
+    clock."""
     now_ns = 0
 
     def clock() -> int:

@@ -1,4 +1,4 @@
-"""What planned faults do to the servers of a lab that is up, and that all is as before again."""
+"""Planned faults on the servers of a running lab, and that everything is restored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Filling a store: found again by a sample, gone on with after a kill, mended, listed page by page."""
+"""Filling a store: recognised by a sample, continued after a kill, repaired, listed page by page."""
 
 from __future__ import annotations
 
@@ -64,7 +64,8 @@ def test_sets_that_share_containers_are_refused(tmp_path: Path) -> None:
 
 
 class MakingAccounts(Store):
-    """As Swift: an account is made with its first container, and a second one that comes meanwhile is answered 404."""
+    """As in Swift, an account is made with its first container, and a second one that comes meanwhile is
+    answered with 404."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""JPEG files of any size: whole, of exactly that size, the same for the same seed and path, unlike one another."""
+"""JPEG files of any size: valid, of exactly that size, equal for equal seed and path, otherwise different."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Images:
 
 
 def segments(file: bytes) -> Iterator[tuple[int, bytes]]:
-    """Marker and content of each segment up to the scan; raises AssertionError where it is no JPEG."""
+    """Return marker and content of each segment up to the scan. Raise AssertionError if it is no JPEG."""
     assert file[:2] == b"\xff\xd8"
     at = 2
     while True:

@@ -1,5 +1,5 @@
-"""Redis, MariaDB and Varnish behind a link of 5 MB/s and 10 ms: they come up and answer, clients see the rate and
-the latency, and monitors read."""
+"""Redis, MariaDB and Varnish behind a link of 5 MB/s and 10 ms: they come up and answer, clients see the
+rate and the latency, and monitors read."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SIZE = 2_500_000
 
 
 def redis_says(at: Endpoint, size: int) -> int:
-    """SET then GET: the value goes both ways."""
+    """SET then GET, so that the value crosses the link both ways."""
     with socket.create_connection((at.address, at.port), 10) as line, line.makefile("rwb") as both:
         both.write(b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$%d\r\n%s\r\n" % (size, b"x" * size))
         both.flush()
@@ -78,7 +78,7 @@ CASES = {
 
 @pytest.fixture
 def linked(tmp_path: Path, needs: Callable[..., None]) -> Iterator[Agent]:
-    """An agent whose lab has a network of its own, in which this thread is."""
+    """Return an agent whose lab has its own network, which this thread has entered."""
     needs("root")
     if why := fabric.lacking(latency=True):
         pytest.skip(why)
@@ -115,7 +115,7 @@ def test_its_link_is_seen(linked: Agent, tmp_path: Path, needs: Callable[..., No
 
 
 def sampled(facts: dict[str, Any]) -> dict[tuple[str, str], float]:
-    """One reading of every monitor of the service."""
+    """Return one reading of every monitor of the service."""
     found = {}
     for kind in monitors_for(facts):
         monitor = kind(facts["service"], facts)

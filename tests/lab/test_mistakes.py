@@ -1,4 +1,4 @@
-"""What is wrong with a study's servers is told together with all else, whatever else is wrong, and by file and line."""
+"""Mistakes about a study's servers are reported together with all its other mistakes, by file and line."""
 
 from __future__ import annotations
 
@@ -80,7 +80,8 @@ def test_one_mistake_among_the_servers(tmp_path: Path, old: str, new: str, line:
 
 
 def test_they_are_reported_beside_mistakes_that_keep_cases_from_being_made(tmp_path: Path) -> None:
-    """Each of the others alone stops the resolution of every case, behind which options used to be looked at."""
+    """Each of the other mistakes alone prevents resolving any case; options used to be checked only after
+    that."""
     text = STUDY
     for old, new in (
         ("workers: 4}", "wrokers: 4}"),

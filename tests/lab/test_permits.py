@@ -1,4 +1,4 @@
-"""What the traffic of a study that is not trusted may ask of real servers: only what their kits allow."""
+"""What traffic of an untrusted study may ask of real servers: only what their kits allow."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Say = Callable[..., Any]
 
 
 def listening(pid: int) -> set[str]:
-    """Local addresses, in hex, of the TCP sockets on which a process listens."""
+    """Return the local addresses, in hex, of the TCP sockets on which a process listens."""
     held = {os.readlink(f"/proc/{pid}/fd/{name}") for name in os.listdir(f"/proc/{pid}/fd")}
     tables = (Path(f"/proc/{pid}/net/{table}").read_text() for table in ("tcp", "tcp6"))
     rows = [line.split() for table in tables for line in table.splitlines()[1:]]
@@ -38,7 +38,7 @@ def listening(pid: int) -> set[str]:
 
 @pytest.fixture
 def store(needs: Callable[..., None], lab_of: Any) -> Lab:
-    """A Redis of a study that is not trusted; only the list of commands is in the way of DEBUG and MODULE."""
+    """Run the Redis of an untrusted study; only the list of commands prevents DEBUG and MODULE."""
     needs("redis-server")
     tuning = {"enable-debug-command": "yes", "enable-module-command": "yes"}
     lab: Lab = lab_of(spec("store", "redis", tuning=tuning))
@@ -48,7 +48,7 @@ def store(needs: Callable[..., None], lab_of: Any) -> Lab:
 
 @contextmanager
 def redis(facts: ServiceFacts, *, administrator: bool = False) -> Iterator[Say]:
-    """say(word, …) → the answer; what Redis refuses, as it says that."""
+    """Return say(word, …) → the answer; errors as Redis words them."""
     at = facts.endpoints[0]
     with socket.create_connection((at.address, at.port), 5) as line, line.makefile("rb") as answers:
 
@@ -66,7 +66,8 @@ def redis(facts: ServiceFacts, *, administrator: bool = False) -> Iterator[Say]:
 
 
 def state_of(facts: ServiceFacts) -> dict[str, Any]:
-    """What traffic must leave as it is: settings, users, programs, replication, where it listens."""
+    """Return what traffic must leave unchanged: settings, users, programs, replication, listening
+    addresses."""
     with redis(facts, administrator=True) as say:
         told = str(say("INFO", "replication")).splitlines()
         asks = ("CONFIG GET *", "ACL LIST", "MODULE LIST", "FUNCTION LIST")
@@ -77,7 +78,7 @@ def state_of(facts: ServiceFacts) -> dict[str, Any]:
 
 
 def every_command(facts: ServiceFacts) -> dict[str, list[str]]:
-    """Each command and subcommand that the server lists, with as many words as it takes at least."""
+    """Return each command and subcommand that the server lists, with its minimum number of words."""
     with redis(facts, administrator=True) as say:
         listed = say("COMMAND", "LIST")
         names = [name for name in listed if not any(one.startswith(f"{name}|") for one in listed)]
@@ -275,7 +276,7 @@ def database(needs: Callable[..., None], lab_of: Any) -> Lab:
 
 
 def told(lab: Lab, user: str, *statements: str) -> tuple[list[str], dict[int, str]]:
-    """What statements answer, and which of them are refused: number → MariaDB's words."""
+    """Return the statements' answers, and which of them are refused: number → MariaDB's message."""
     where = lab.facts()["db"].outputs["socket"]
     words = ["mariadb", "--no-defaults", f"--socket={where}", f"--user={user}", "--batch", "--force"]
     words += ["--local-infile=1", *["--password=lab"] * (user == "lab")]
@@ -361,7 +362,7 @@ def asked(lab: Lab, service: str, method: str, path: str, **headers: str) -> tup
 
 
 def ports(pids: Sequence[int]) -> set[int]:
-    """Where these processes and their children listen."""
+    """Return the ports on which these processes and their children listen."""
     found: set[int] = set()
     for pid in pids:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()

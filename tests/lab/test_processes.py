@@ -1,4 +1,4 @@
-"""Kits that start processes, on ordinary programmes."""
+"""Kits that start processes, with ordinary programs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def command(name: str = "api", **options: Any) -> ServiceSpec:
 
 
 def is_known(host: Agent, child: str) -> bool:
-    """Whether a child of that name was ever started."""
+    """Return whether a child of that name was ever started."""
     with suppress(SvloadError):
         host.exited(child)
         return True

@@ -1,4 +1,4 @@
-"""What the lab decides, without sockets or processes."""
+"""Decisions of the lab that need neither sockets nor processes."""
 
 from __future__ import annotations
 
@@ -190,14 +190,15 @@ def test_what_passes_requests_on_answers_no_faster_than_what_it_needs() -> None:
 
 @pytest.mark.parametrize(("woken", "requests"), [(45.0, 50.0), (0.0, 95.0)])
 def test_a_request_that_waited_for_anothers_fetch_is_one_request(woken: float, requests: float) -> None:
-    """Ten users who ask for five cold objects at one moment each, as Varnish 7.1.1 counted them: 50 requests, 45 of them woken."""
+    """Ten users who request five cold objects at the same moment, as Varnish 7.1.1 counted them: 50
+    requests, 45 of which were woken."""
     main = {"client_req": 95.0, "cache_hit": 45.0, "cache_miss": 5.0, "busy_wakeup": woken}
     assert varnish.canonical(main, at_ns=1).values["requests"] == requests
     assert varnish.canonical({"client_req": 7.0}, at_ns=1).values["requests"] == 7.0
 
 
 class Refusing:
-    """An agent that makes `most` groups, and whose processes all end at once; it notes what it is asked."""
+    """An agent that makes `most` groups, and whose processes all end at once; it records what it is asked."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -240,7 +241,7 @@ def test_a_group_that_is_not_removed_keeps_no_other() -> None:
 
 
 class Hands(FaultHands):
-    """The faults of servers with one process, `p`. Those in `stuck` can be paused, and not continued."""
+    """Applies faults to servers with one process, `p`. Those in `stuck` can be paused, but not continued."""
 
     def __init__(self, stuck: Collection[str]) -> None:
         super().__init__({}, ServiceGroups(Refusing(0)), ServiceLinks(Refusing(0), Path(), None))
@@ -256,7 +257,7 @@ class Hands(FaultHands):
 
 
 def test_one_fault_that_is_not_undone_leaves_no_other() -> None:
-    """At each of four places two servers are paused, and at two of them the first one stays so."""
+    """Two servers are paused at each of four places, and at two of them the first one stays paused."""
     places = {"a": Hands({"a1"}), "b": Hands(()), "c": Hands({"c1"}), "d": Hands(())}
     faults = LabFaults(lambda server: cast("Any", places[server[0]]), lambda server: None)
     for name in ("a1", "a2", "b1", "b2", "c1", "c2", "d1", "d2"):
@@ -341,7 +342,7 @@ def test_only_svloads_own_policy_of_daemons_is_removed(
 
 
 def test_swift_runs_as_the_user_of_the_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`su` without a dash leaves the names in the environment."""
+    """`su` without a dash keeps the names in the environment."""
     for name in ("LOGNAME", "USER"):
         monkeypatch.setenv(name, "somebody-else")
     context = KitContext("a", *[tmp_path] * 4, Refusing(most=0), Limits(), None, lambda part, fixed: 1)

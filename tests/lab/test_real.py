@@ -1,4 +1,4 @@
-"""Kits of real servers, brought up, asked, reset and taken down."""
+"""Kits of real servers: bring-up, requests, reset and stop."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_memcached_explains_why_it_holds_more_than_its_setting(lab_of: Any, need
 
 
 def redis_says(endpoint: Endpoint, *commands: str) -> list[str]:
-    """One line of answer to each command."""
+    """Return one line of answer to each command."""
     with socket.create_connection((endpoint.address, endpoint.port), 5) as line, line.makefile("rw") as both:
         text = []
         for command in commands:
@@ -159,7 +159,7 @@ def test_what_redis_refuses_is_reported_with_its_own_words(lab_of: Any, needs: A
 
 
 def asked_of(facts: ServiceFacts, statement: str, user: str = "lab", password: str = "lab") -> str:
-    """What MariaDB answers its user, over TCP."""
+    """Return MariaDB's answers to its user, over TCP."""
     [at] = facts.endpoints
     client = ["mariadb", "--no-defaults", f"--host={at.address}", f"--port={at.port}", f"--user={user}"]
     form = ["--batch", "--skip-column-names", "lab", f"--execute={statement}"]
@@ -245,7 +245,8 @@ def test_a_hitch_front_stands_before_a_truth_server_too(lab_of: Any, needs: Any)
 
 
 def _is_taken(folder: Path, directive: str) -> bool:
-    """Whether nginx knows it in its http block as one that has a value and no block; it is asked without one."""
+    """Return whether nginx knows it in its http block as a directive with a value and no block; it is
+    written without a value."""
     config = folder / "nginx.conf"
     config.write_text(f"events {{}}\nhttp {{ {directive}; }}\n")
     command = [path_of("nginx"), "-t", "-q", "-e", "stderr", "-p", str(folder), "-c", str(config)]

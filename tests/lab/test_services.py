@@ -1,5 +1,5 @@
-"""Services that know each other, are built from their source, are several, and have more than
-one port; what a slip is told as."""
+"""Services that know each other, are built from source, have replicas or more than one port; and error
+messages for mistakes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Make = Callable[..., Lab]
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A study's folder with a server of its own."""
+    """Return a study's folder with a server."""
     study = tmp_path / "study"
     study.mkdir()
     (study / "teller.py").write_text(TELLER)
@@ -49,7 +49,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def lab(host: Agent, folder: Path, tmp_path: Path) -> Iterator[Make]:
-    """lab(**services) → a lab of commands."""
+    """Return lab(**services) → a lab of commands."""
     made: list[Lab] = []
 
     def make(**services: dict[str, Any]) -> Lab:
@@ -174,7 +174,7 @@ SERVER = "#!/bin/sh\nexec {python} teller.py $1\n"
 
 @pytest.fixture
 def source(folder: Path, tmp_path: Path) -> Path:
-    """A source that leaves a line wherever it is built."""
+    """Return a source that leaves a line wherever it is built."""
     target = folder / "target"
     (target / "build").mkdir(parents=True)
     (target / "Makefile").write_text(MAKEFILE.format(log=tmp_path / "builds.txt"))

@@ -1,4 +1,5 @@
-"""Swift behind Varnish, both with TLS fronts: the lab of the svLoad study, small; and the collector of its counters."""
+"""Swift behind Varnish, both with TLS fronts: the lab of the svLoad study, small; and the collector of its
+counters."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A ring of three object servers with three copies: what is stored where, who stands in for one that is
-still, and when all is whole again."""
+"""A ring of three object servers with three copies: what is stored where, which server replaces a stopped
+one, and when all copies are complete again."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_every_object_server_is_a_declared_part() -> None:
 
 
 class Store:
-    """Swift's API for one user."""
+    """A client of Swift's API for one user."""
 
     def __init__(self, at: Endpoint) -> None:
         self._at, self._token = at, ""
@@ -59,7 +59,7 @@ class Store:
         assert self.call("PUT", "/v1/AUTH_lab/c")[0] == 201
 
     def call(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, str, bytes]:
-        """Status, the token if the answer has one, and the body."""
+        """Return the status, the token if the answer has one, and the body."""
         with closing(http.client.HTTPConnection(self._at.address, self._at.port, timeout=HANG_S)) as line:
             line.request(method, path, body, headers | ({"X-Auth-Token": self._token} if self._token else {}))
             answer = line.getresponse()
@@ -75,7 +75,7 @@ class Store:
 
 
 def ring(tmp_path: Path, agent: Agent, live: dict[str, tuple[str, ...]]) -> Lab:
-    """A ring that is not up, whose parts may be given these limits."""
+    """Return a ring that is not up, whose parts may be given these limits."""
     cache = Path(os.environ.get("SVLOAD_TEST_CACHE") or tmp_path / "cache")
     install((SPEC,), cache)
     return Lab((SPEC,), agent, tmp_path / "work", cache, live_limits=live)
@@ -90,7 +90,7 @@ def lab(tmp_path: Path, agent: Agent, needs: Any) -> Iterator[Lab]:
 
 
 def files_below(folder: Path) -> int:
-    """Objects' files, while the servers and the replicators move them."""
+    """Return objects' files, while the servers and the replicators move them."""
     return sum(name.endswith(".data") for _, _, names in os.walk(folder) for name in names)
 
 
@@ -143,7 +143,7 @@ def test_one_object_server_is_limited_and_restarted(lab: Lab, tmp_path: Path, ne
     mine = {"object-2", "object-2-replicator", "object-2-updater"}
 
     def members(group: str) -> set[str]:
-        """Which of the service's processes lead there, in every hierarchy of the group."""
+        """Return which of the service's processes are in the group, in every hierarchy."""
         found = [{name for name, pid in pids.items() if pid in procs(path)} for path in paths[group].values()]
         return set.intersection(*found)
 
@@ -175,7 +175,7 @@ def test_one_object_server_is_limited_and_restarted(lab: Lab, tmp_path: Path, ne
 
 @pytest.mark.real
 def test_a_process_is_held_as_one_part_alone(tmp_path: Path, agent: Agent, needs: Any) -> None:
-    """Cases of one run may limit parts that share processes, which no plan of a case sees."""
+    """Cases of a run may limit parts that share processes, which the plan of a single case does not show."""
     needs("root", "memcached")
     lab = ring(tmp_path, agent, {"backend.object-2": ("cpus",), "backend.object": ("cpus",)})
     with pytest.raises(SvloadError, match="object-2 and object of backend can't both be limited"):

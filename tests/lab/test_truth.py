@@ -1,4 +1,4 @@
-"""The embedded lab: store and cache with TLS, told what to do and asked what they did."""
+"""The embedded lab: store and cache with TLS, configured and asked for their counters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parameters of a running server: one transaction, and what it refuses is told."""
+"""Changing the parameters of a running server in one transaction, and errors for refused values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from svload.model.parameters import Parameter, kernel_change, may_be_set
 
 
 class Server:
-    """Two limits that bound each other, and one that makes it ill."""
+    """A server with two limits that bound each other, and one that breaks it."""
 
     def __init__(self) -> None:
         self.values = {"low": "5", "high": "10", "poison": "off"}
