@@ -1,5 +1,5 @@
-"""However requests are dealt to shares, merging the shares gives what one share counts:
-tables, totals and identities alike."""
+"""However requests are divided into shares, merging the shares gives what a single share counts: tables,
+totals and identities alike."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _column(code: str, values: Sequence[int]) -> tuple[str, bytes]:
 
 
 def tables(requests: Sequence[Request]) -> dict[str, Any]:
-    """The tables that a share with these requests leaves."""
+    """Return the tables that a share with these requests leaves."""
     intervals = sorted({due // INTERVAL_NS for due, _, _ in requests})
     mine = {at: [request for request in requests if request[0] // INTERVAL_NS == at] for at in intervals}
     counts = {

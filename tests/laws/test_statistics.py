@@ -1,4 +1,4 @@
-"""Laws of the numbers that every verdict and claim rests on."""
+"""Properties of the statistics behind every verdict and claim."""
 
 from __future__ import annotations
 
