@@ -1,4 +1,4 @@
-"""What controller and agent say survives the socket; how what is wrong is said."""
+"""Messages between controller and agent survive encoding; error messages for invalid ones."""
 
 from __future__ import annotations
 

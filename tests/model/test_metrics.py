@@ -1,4 +1,4 @@
-"""The metric grammar: a metric with a limit has one spelling, whatever was typed."""
+"""The metric grammar: a metric with a limit has one spelling, however it was typed."""
 
 from __future__ import annotations
 

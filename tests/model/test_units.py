@@ -1,4 +1,4 @@
-"""Quantities and URLs: read as they are typed, shown or sent as people read them."""
+"""Quantities and URLs: parsed as typed, shown or sent in their usual form."""
 
 from __future__ import annotations
 
