@@ -1,4 +1,4 @@
-"""Synthetic runs in the states that reports break on, judged and reported once a session."""
+"""Synthetic runs in states that are hard to report, judged and reported once per session."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ Reporter = Callable[[str], Reported]
 
 @pytest.fixture(scope="session")
 def reported(tmp_path_factory: pytest.TempPathFactory) -> Reporter:
-    """`reported("mixed")`: made when first asked for, by whichever worker asks first; the others read what it left."""
+    """`reported("mixed")`: made on first use, by any worker; the others read its files."""
     base = tmp_path_factory.getbasetemp()
     shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "reported"
     shared.mkdir(exist_ok=True)
@@ -114,13 +114,13 @@ def _read(shared: Path, name: str) -> Reported:
 
 @pytest.fixture(params=[name for name in RUNS if name != "slower"])
 def any_run(request: pytest.FixtureRequest, reported: Reporter) -> Reported:
-    """Each of the runs in turn, `slower` excepted, which is only there to be compared."""
+    """Return each of the runs in turn, except `slower`, which is only there to be compared."""
     return reported(request.param)
 
 
 @pytest.fixture
 def visited(needs: Callable[..., None], request: pytest.FixtureRequest) -> Iterator[Callable[..., Any]]:
-    """`visited(file, width, theme, anchor)`: the page; `seen` has every error and foreign request."""
+    """Return `visited(file, width, theme, anchor)`: the page; `seen` has every error and foreign request."""
     needs("chromium")
     browser = request.getfixturevalue("browser")
     pages = []
@@ -149,13 +149,13 @@ def visited(needs: Callable[..., None], request: pytest.FixtureRequest) -> Itera
 
 @pytest.fixture
 def opened(visited: Callable[..., Any], reported: Reporter) -> Callable[..., Any]:
-    """`opened("plain", width, theme, anchor)`: a run's report as `visited` shows it."""
+    """Return `opened("plain", width, theme, anchor)`: a run's report as `visited` shows it."""
     return lambda name, *where, **more: visited(reported(name).files["report.html"], *where, **more)
 
 
 @pytest.fixture
 def shown(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shown:
-    """`shown(show_why, trial, findings, width=80)`: what that prints."""
+    """Return `shown(show_why, trial, findings, width=80)`: the printed text."""
 
     def show(print_it: Callable[..., None], *what: Any, width: int = 100, **more: Any) -> str:
         monkeypatch.setenv("COLUMNS", str(width))
@@ -175,7 +175,7 @@ class Compared:
 
 @pytest.fixture(scope="session")
 def compared(reported: Reporter, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Compared]:
-    """`compared("plain", "slower")`: made when first asked for."""
+    """Return `compared("plain", "slower")`: made on first use."""
     made: dict[tuple[str, str], Compared] = {}
 
     def get(first: str, second: str) -> Compared:

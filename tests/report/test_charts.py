@@ -1,4 +1,5 @@
-"""Charts as numbers: scales, ticks, curves that end where the sample ends, lines broken where nothing is known."""
+"""Charts as numbers: scales, ticks, curves that end where the sample ends, gaps in lines where values are
+unknown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Comparisons, doubts and the answer in words, told from fields in 25 words at most."""
+"""Comparisons, doubts and the answer in words, made from fields, in 25 words at most."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_each_outcome_has_its_sentence_and_mark(findings: Findings) -> None:
 
 
 def test_an_open_one_says_what_would_decide_it_or_what_keeps_it_open(findings: Findings) -> None:
-    """Blocks are what is added to a study, also where three of them are one bring-up."""
+    """Blocks are added to a study, even if three of them are one bring-up."""
     (claim,) = (one.claim for one in claimed(findings) if one.outcome == "open")
 
     def short(**changes: Any) -> str:
@@ -248,7 +248,8 @@ def test_the_most_frequent_reason_stands_first(reported: Reporter) -> None:
 
 
 def disturbed(findings: Findings, *checks: str, outcome: str = "open") -> Findings:
-    """The first trial disturbed by these checks, everything else as on a quiet machine; one claim with that outcome."""
+    """Return findings in which these checks disturb the first trial and nothing else, with one claim of
+    that outcome."""
     trials = []
     for number, trial in enumerate(findings.trials):
         graded = tuple(

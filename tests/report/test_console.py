@@ -1,4 +1,4 @@
-"""What comes from elsewhere is shown as text: no terminal obeys it, no mark-up is read."""
+"""Text from outside is shown as text: terminals execute nothing of it, and mark-up is not interpreted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Thresholds in words, and how a run ends where they fail or nothing can be used."""
+"""Thresholds in words, and the exit codes of runs whose thresholds fail or whose numbers can't be used."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ SUCCESS = "probe.success_rate"
 
 
 def without_times(findings: Findings, spare: str = "") -> Findings:
-    """A study that asks for success alone, and whose every time and rate is REFUSED; `spare`: but this one."""
+    """Ask for success alone, and REFUSE every time and rate, except `spare`."""
     keys = [key for key in findings.trials[0].metrics if split_metric(key)[1] in ("response", "throughput")]
     times = {key: "REFUSED" for key in keys if key != spare}
     found = doubted(findings, {trial.trial: times for trial in findings.trials})

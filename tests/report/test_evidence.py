@@ -1,4 +1,4 @@
-"""Limits and refusals as people read them: of a trial, of a case, and at N*."""
+"""Limits and refusals in words: of a trial, of a case, and at N*."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_where_nothing_gave_way_the_nearest_limit_is_named_as_such() -> None:
 
 
 def test_what_was_turned_away_stands_at_both_loads() -> None:
-    """At half of N* nothing was refused; what is another's doing comes last."""
+    """At half of N* nothing was refused; refusals by others come last."""
     evidences = evidence(4, 8)
     other = evolve(refusal(1.0), counter="aborted_total", means="broken off", verdict=False, count=50.0)
     evidences["c8"] = evolve(evidences["c8"], refusals=(other, refusal(2.0)))

@@ -1,4 +1,4 @@
-"""The committed example, svLoad on real Swift and Varnish: its pack is whole."""
+"""The pack of the committed example, svLoad on real Swift and Varnish, is whole."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunDir:
 
 @pytest.fixture(scope="module")
 def findings(run: RunDir) -> Findings:
-    """The findings made anew from what is sealed, by the analysis of today."""
+    """Return the findings, recomputed from the sealed files by the present analysis."""
     return api.runs.analyse(run)
 
 
@@ -39,7 +39,8 @@ def test_it_is_whole_and_undamaged(run: RunDir, findings: Findings) -> None:
 
 
 def test_the_factors_acted_by_the_servers_own_counters(findings: Findings) -> None:
-    """Hits, misses, repeats, TLS sessions, connections, requests and statuses: no trial was refused over them."""
+    """Hits, misses, repeats, TLS sessions, connections, requests and statuses: no trial was refused
+    because of them."""
     for trial in findings.trials:
         grades = {check.check: check for check in trial.verdict.checks}
         assert {"manipulation", "reconciliation", "accounting"} <= set(grades)

@@ -1,5 +1,5 @@
-"""`svload report --figures`: each at both column widths in three formats, with units, n and
-interval said, in the page's colours."""
+"""`svload report --figures`: each at both column widths in three formats, with units, n and interval
+stated, in the page's colours."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_axes_and_captions(drawn: Callable[[str], Path], reported: Reporter) -> 
 
 
 def test_every_shape_bears_its_own_look(drawn: Callable[[str], Path]) -> None:
-    """A class that the page's style sheet does not know would leave a shape black."""
+    """A class that the page's style sheet does not define would leave a shape black."""
     for path in drawn("mixed").glob("*.svg"):
         for node in ElementTree.parse(path).iter():
             shape = node.tag.rpartition("}")[2]
@@ -105,7 +105,7 @@ def test_the_colours_are_the_page_s() -> None:
 def test_letters_that_the_embedded_font_lacks(
     installed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, needs: Callable[..., None]
 ) -> None:
-    """A private letter is in no font, and Hebrew would need its lines turned round."""
+    """A private-use character is in no font, and Hebrew would need right-to-left lines."""
     if installed:
         needs("fc-match")
     else:

@@ -1,4 +1,4 @@
-"""The flame graph: every box where its share says, what is narrow left out, names escaped; and its words."""
+"""The flame graph: positions of its boxes, narrow boxes left out, names escaped; and its captions."""
 
 from __future__ import annotations
 

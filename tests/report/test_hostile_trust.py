@@ -1,4 +1,4 @@
-"""Outputs as files: no link is followed, modes are kept, more cores change no byte."""
+"""Output files: no link is followed, modes are kept, and the number of cores changes no byte."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ WRITERS: list[Callable[[Any, Path], object]] = [
 
 @pytest.mark.parametrize("write", WRITERS, ids=["tables", "openmetrics", "pack", "figures"])
 def test_a_link_is_replaced_and_not_followed(write: Callable[..., None], reported: Reporter, tmp_path: Path):
-    """Links to a file, to one that is absent, and hard links: what they lead to stays as it is."""
+    """Links to a file, to one that doesn't exist, and hard links: their targets stay unchanged."""
     made = reported("mixed")
     first, linked, outside = (tmp_path / name for name in ("first", "linked", "outside"))
     for folder in (first, linked, outside):
@@ -57,7 +57,8 @@ def test_a_link_is_replaced_and_not_followed(write: Callable[..., None], reporte
 
 
 def test_a_name_that_was_foreseen_is_not_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody guesses the name of the file beside: it is refused, and what it leads to stays."""
+    """If somebody guesses the name of the temporary file, it is refused, and a link's target stays
+    unchanged."""
     aim, path = tmp_path / "aim", tmp_path / "report.html"
     aim.write_bytes(BEFORE)
     monkeypatch.setattr("svload.model.outputs.secrets.token_hex", lambda size: "guessed")
@@ -93,7 +94,7 @@ def test_an_output_has_the_mode_that_the_umask_leaves(tmp_path: Path, umask: int
 
 
 def contents(files: dict[str, Path]) -> dict[str, bytes]:
-    """Every file, of the workbook its parts, but the one with the moment of its making."""
+    """Return every file (of a workbook its parts), except the one with the time of its making."""
     found = {name: path.read_bytes() for name, path in files.items() if path.suffix != ".xlsx"}
     with zipfile.ZipFile(files["report.xlsx"]) as book:
         return found | {name: book.read(name) for name in book.namelist() if name != "docProps/core.xml"}

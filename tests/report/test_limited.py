@@ -1,4 +1,4 @@
-"""The chart of what limited each case, and the table of what was in use at N*, as the page has them."""
+"""The page's chart of what limited each case, and its table of what was in use at N*."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page in a browser: links show what they name, and axe finds no grave fault."""
+"""The page in a browser: links lead to what they name, and axe finds no serious fault."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_arriving_by_a_link_shows_what_it_names(opened: Callable[..., Any], plac
     assert page.locator(f'[id="{place}"]').evaluate(IN_VIEW)
     assert page.locator("#alone-bar").is_visible()
     assert page.locator("#answer").is_hidden()
-    if place != "TC1.r2":  # a row of a table is gone to; all else stands at the top
+    if place != "TC1.r2":  # the page scrolls to a row of a table; everything else is at the top
         assert page.evaluate("scrollY") == 0
     assert page.seen == []
 
@@ -62,7 +62,7 @@ OF_COLOUR = VIOLATIONS | {"runOnly": {"type": "rule", "values": ["color-contrast
 
 
 def test_the_themes_differ_in_colours_alone(reported: Reporter) -> None:
-    """What is said by light-dark() is a colour; the theme decides nothing else."""
+    """light-dark() gives only colours; the theme decides nothing else."""
     page = reported("one").page
     assert "light-dark(" in page
     assert "prefers-color-scheme" not in page.replace('matchMedia("(prefers-color-scheme: dark)")', "")
@@ -71,7 +71,8 @@ def test_the_themes_differ_in_colours_alone(reported: Reporter) -> None:
 
 
 def faults(page: Any, theme: str = "light") -> list[str]:
-    """Grave faults, each with the rule and the first elements that break it; in dark, those of the rules on colour."""
+    """Return serious faults, each with the rule and the first elements that break it; in dark, those of
+    the rules on colour."""
     from axe_playwright_python.sync_playwright import Axe
 
     page.evaluate(OPEN_ALL)
@@ -108,7 +109,8 @@ def test_a_grave_fault_would_be_found(opened: Callable[..., Any], theme: str, fa
 
 
 def test_it_works_by_keyboard(opened: Callable[..., Any], reported: Reporter) -> None:
-    """Tab reaches the skip link first, Enter on a cell goes to its case, and the theme's button takes the space bar."""
+    """Tab reaches the skip link first, Enter on a cell opens its case, and the theme's button reacts to
+    the space bar."""
     page = opened("plain")
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.className") == "skip"

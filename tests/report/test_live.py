@@ -1,4 +1,4 @@
-"""The live view fits 80 columns, says what the run does, and is plain lines without a terminal."""
+"""The live view fits 80 columns, shows what the run does, and is plain lines without a terminal."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def group(name: str, **fields: Any) -> dict[str, Any]:
 
 
 def events() -> list[Event]:
-    """A run in its third trial of eighty, one second apart."""
+    """Return a run in its third trial of eighty, with events one second apart."""
     errors = {"timeout_first_byte": 12, "status": 3}
     groups = [group("background"), group("probe", active_vus=10, errors=errors)]
     progress = [
@@ -45,7 +45,7 @@ def events() -> list[Event]:
 
 
 def screen(width: int = COLUMNS, colour: bool = False) -> tuple[str, str]:
-    """(what scrolled above, the view itself) after all events."""
+    """Return (what scrolled above, the view itself) after all events."""
     out = io.StringIO()
     console = Console(file=out, force_terminal=True, width=width, color_system="truecolor" if colour else None, highlight=False)  # fmt: skip
     view = ScreenView(console)
@@ -71,7 +71,7 @@ def test_it_fits_and_nothing_is_cut(width: int) -> None:
 
 
 def test_it_says_what_the_run_does(snapshot: SnapshotAssertion) -> None:
-    """What single trials are worth is only counted, and one trial can't tell that a server is STEADY."""
+    """Verdicts of single trials are only counted, and one trial can't show that a server is STEADY."""
     above, view = screen()
     assert re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", above + view) == snapshot
 
@@ -93,7 +93,7 @@ def test_who_holds_the_machine_is_named_while_it_is_waited_for() -> None:
     ],
 )
 def test_added_blocks_take_no_longer_than_the_run_may(within_s: float | None, words: str) -> None:
-    """Its time begins when it has the machine, a second after its start."""
+    """A run's time begins when it has the machine, a second after its start."""
     view = ScreenView(Console(file=io.StringIO(), width=COLUMNS))
     for event in events():
         more = {"most_trials": 314, "within_s": within_s} if event.kind == "run-started" else {}

@@ -1,4 +1,5 @@
-"""A factor that is a load: its curve on the page, in figures and in the workbook, with bounds, limits and intervals."""
+"""A factor that is a load: its curve on the page, in figures and in the workbook, with bounds, limits and
+intervals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A thousand trials: the page stays below its limit, holds every case, and says what it left out."""
+"""A thousand trials: the page stays below its size limit, contains every case, and states what it leaves
+out."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.look
 
 
 def multiplied(found: Gathered, copies: int) -> Gathered:
-    """The same run `copies` times over, as levels of one more factor."""
+    """Return the same run `copies` times over, as levels of one more factor."""
     findings, cases, trials, digests, configs = found.findings, [], [], {}, {}
     for copy in range(copies):
         for case in findings.cases:

@@ -1,4 +1,4 @@
-"""summary.md and junit.xml say what the exit code says, and no name breaks them."""
+"""summary.md and junit.xml agree with the exit code, and no name breaks them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from svload.report.files.junit import junit_xml
 from svload.report.files.markdown import plain, summary_markdown
 from svload.report.wording.answer import headline
 
-STEP_BYTES_MAX = 1 << 20  # what GitHub takes of a step
+STEP_BYTES_MAX = 1 << 20  # GitHub's limit for a step
 
 
 def rendered(text: str) -> str:
@@ -36,7 +36,7 @@ def test_it_is_written_beside_the_report_and_small(reported: Reporter, name: str
 
 @pytest.mark.parametrize("name", ["plain", "mixed", "refused", "unmeasured"])
 def test_a_summary(reported: Reporter, snapshot: SnapshotAssertion, name: str) -> None:
-    """The first sign says what the exit code says; every case that ran has its row."""
+    """The first character agrees with the exit code; every case that ran has its row."""
     assert summary_markdown(reported(name).findings) == snapshot
 
 

@@ -1,4 +1,4 @@
-"""What other programs read: OpenMetrics by a strict parser, findings.json by its schema."""
+"""Output for other programs: OpenMetrics checked by a strict parser, findings.json by its schema."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_factors_that_differ_in_one_sign_keep_a_label_each() -> None:
 
 @pytest.fixture
 def running(tmp_path: Path) -> tuple[RunDir, str]:
-    """A run in its second trial: one is sealed, one under load, nothing is judged."""
+    """Return a run in its second trial: one is sealed, one under load, nothing is judged."""
     made = make_run(tmp_path, cases=2, replicates=1, duration_s=0.3)
     first, second = (plan.trial for plan in made.planned_trials())
     shutil.rmtree(made.trial(second).path)

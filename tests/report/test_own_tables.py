@@ -1,4 +1,4 @@
-"""Reports of other things: a study's own tables, and packs of every older format."""
+"""Reports of a study's own tables, and of packs of every older format."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ ARTEFACTS: dict[str, type[Artefact]] = {
 
 
 def formats(pack: Path) -> dict[str, int]:
-    """Artefact's pattern → its format in a pack."""
+    """Return artefact's pattern → its format in a pack."""
     found = {}
     with zipfile.ZipFile(pack) as archive:
         for name in archive.namelist():

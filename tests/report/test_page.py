@@ -1,4 +1,4 @@
-"""report.html and compare.html stand alone, say what they may, hold their numbers, and are safe."""
+"""report.html and compare.html: self-contained, with the right numbers and statements, and safe."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from svload.report.wording.numbers import Numbers
 
 
 class Page(HTMLParser):
-    """The page as a tree of facts: ids, links, elements, and whether every element is closed where it should be."""
+    """The page's ids, links and elements, and whether every element is closed where it should be."""
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -79,7 +79,7 @@ class Page(HTMLParser):
 
 
 def check_links(page: Page) -> None:
-    """Every element is closed, every id is unique, and every link leads to one."""
+    """Check that every element is closed, every id is unique, and every link leads to one."""
     assert page.open == []
     assert [name for name, count in page.ids.items() if count > 1] == []
     assert page.hrefs
@@ -122,7 +122,7 @@ def test_names_stay_text(reported: Reporter) -> None:
     page = Page(found.page)
     typed = [value for tag, name, value in page.attributes if (tag, name) == ("script", "type")]
     assert set(typed) == {"application/json", "application/gzip"}
-    assert page.tags["script"] - len(typed) == 1  # our own is the only one that runs
+    assert page.tags["script"] - len(typed) == 1  # only our own one runs
     assert page.tags["b"] == found.page.count("</b>") and "<script>alert(1)</script>" in page.words
     assert "<img src=x" in page.words
     assert "\u202e" not in found.page
@@ -132,7 +132,7 @@ def test_names_stay_text(reported: Reporter) -> None:
 ANSWER, CASES = ("", "The cases at a glance"), ("Each case", "")
 """Parts of the page: from these words on, up to those."""
 SAID: list[tuple[str, tuple[str, str], tuple[str, ...]]] = [
-    # run, part of its page, what stands there
+    # run, part of its page, its text
     ("refused", ANSWER, ("because every trial is broken (REFUSED)", "The factor did not take effect")),
     ("unmeasured", ANSWER, ("because no trial is sealed",)),
     ("mixed", ANSWER, ("Planted faults", "27 of 28 trials are sealed")),
@@ -227,7 +227,7 @@ STEPS = ("login", "buy <b>")
 
 
 def with_steps(found: Gathered) -> Gathered:
-    """Each background group as a scenario of two steps, whose numbers are the group's own."""
+    """Turn each background group into a scenario of two steps, whose numbers are the group's own."""
     configs = {}
     for name, config in found.configs.items():
         groups = []
@@ -259,7 +259,7 @@ def test_steps_have_a_table_with_their_requests_and_numbers(reported: Reporter) 
 
 
 def unpacked(text: str) -> dict[str, list[dict[str, str]]]:
-    """What the page's script makes of packed numbers: by figure, its rows."""
+    """Return the rows by figure that the page's script unpacks from packed numbers."""
     tables = json.loads(gzip.decompress(base64.b64decode(text)))
     return {name: list(csv.DictReader(StringIO(one))) for name, one in tables.items()}
 

@@ -1,5 +1,5 @@
-"""What pictures must show: a response line for few requests too, a part of 0.2 ms beside 1 s, one
-colour a service, REFUSED hatched."""
+"""What pictures must show: a response line even for few requests, a part of 0.2 ms beside 1 s, one colour
+per service, REFUSED hatched."""
 
 from __future__ import annotations
 

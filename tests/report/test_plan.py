@@ -1,4 +1,4 @@
-"""What `svload plan` prints: how long, how that is known, and requests under way."""
+"""Output of `svload plan`: the duration and its source, and concurrent requests."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ def printed(tmp_path: Path, shown: Shown) -> Callable[..., str]:
 
 @pytest.mark.parametrize("changes", [{}, {"compare": [GATE]}], ids=["without a gate", "with one"])
 def test_a_plan(printed: Callable[..., str], snapshot: SnapshotAssertion, changes: dict[str, Any]) -> None:
-    """Each open group has its places and a closed one none; the time, and that of blocks a gate may add."""
+    """Each open group has a number of concurrent requests, a closed one has none; the duration, also of
+    blocks that a gate may add."""
     assert printed(**changes) == snapshot
 
 

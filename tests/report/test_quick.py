@@ -1,4 +1,4 @@
-"""What `svload load` shows: while it runs, and at its end."""
+"""Output of `svload load` while it runs and at its end."""
 
 from __future__ import annotations
 
@@ -51,7 +51,8 @@ FULL = "The system refused /x (No space left on device)."
 FAILED = ("A generator failed: generator.0.0 ended (exit -9).", FULL)
 STATS = ("p50", "p90", "p95", "p99", "p99.9", "max")
 SUMMARIES: dict[str, dict[str, Any]] = {
-    # both clocks, why p99.9 is missing, the longest silence, and four fifths of what was completed as a rate to try
+    # both clocks, why p99.9 is missing, the longest silence, and four fifths of the completed rate as a rate
+    # to try
     "closed loop": {},
     "open loop": {"model": "open loop", "rate_asked_rps": 500.0},
     "warm-up is cut": {"warm_up": WarmUp(cut_s=1.5, slowest_ms=2045.2)},
@@ -60,7 +61,7 @@ SUMMARIES: dict[str, dict[str, Any]] = {
         "error_hints": (RequestError(name="status", count=7, hint="see the server's log"),),
         "failed_response_ms": Lag(p50=1.25, p99=2.5, max=1500.0),
     },
-    # the mean is of what ended; no percentile has a time, and no time-out is named
+    # the mean is of requests that ended; no percentile has a time, and no time-out is named
     "all fail at once": {
         "ok": 0, "failed": 5000, "errors": {"status": 5000}, "status": {"401": 5000}, "measurable_rps": None, "histogram": (),
         "response_ms": Times(mean=0.25), "failed_response_ms": Lag(p50=0.2, p99=0.9, max=2.5),
@@ -71,7 +72,7 @@ SUMMARIES: dict[str, dict[str, Any]] = {
         "ok": 4999, "failed": 1, "whys": {"response_ms.max": "time-out"}, "reasons": {"response_ms.max": "> time-out (0.02 % failed)"},
         "response_ms": Times(mean=8.0, p50=1.5, p90=3.0, p95=4.0, p99=9.0, p99_9=12.0),
     },
-    # no advice to load more, no row of survivors
+    # no advice to load more, no row of successful requests only
     "all time out": {
         "ok": 0, "failed": 5000, "errors": {"status": 5000}, "status": {"503": 5000}, "measurable_rps": None,
         "reasons": {"response_ms.p50": "> time-out (100 % failed)"}, "histogram": (),
@@ -96,7 +97,8 @@ SUMMARIES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", SUMMARIES)
 def test_a_summary(shown: Shown, snapshot: SnapshotAssertion, name: str) -> None:
-    """That of a closed loop is kept whole, of each other one the lines that differ from it."""
+    """The snapshot has the whole summary of a closed loop; of each other one, the lines that differ from
+    it."""
     usual, text = (shown(show_load, summary(**SUMMARIES[one])) for one in ("closed loop", name))
     assert "\x1b" not in text
     assert max(map(len, text.splitlines())) <= 100

@@ -1,4 +1,4 @@
-"""Monitored series become rates and means; outliers are named with what servers did."""
+"""Monitored series become rates and means; outliers are reported with what servers did meanwhile."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Reading = tuple[float, str, str, str, str, float]
 
 
 def _table(readings: list[Reading]) -> dict[str, Any]:
-    """(second, service, monitor, entity, metric, value) as a monitors table."""
+    """Return (second, service, monitor, entity, metric, value) as a monitors table."""
     columns = list(zip(*readings, strict=True))
     named = zip(("service", "monitor", "entity", "metric"), columns[1:5], strict=True)
     texts = {name: np.array(column, dtype=object) for name, column in named}
@@ -99,7 +99,7 @@ def _series(values: list[float], end_s: float = 1.0) -> Series:
 
 @pytest.fixture
 def quiet(reported: Reporter) -> list[TrialDigest]:
-    """Four trials whose slowest response is 10 to 11 ms in every tenth, and a cache on half a core."""
+    """Return four trials whose slowest response is 10 to 11 ms in every tenth, and a cache on half a core."""
     found = reported("mixed")
     trial = next(iter(gather(found.run, found.findings).digests.values()))
     group = trial.groups["probe"]
@@ -120,7 +120,7 @@ def _spoilt(trial: TrialDigest, **of_group: Any) -> TrialDigest:
 
 
 def _stalled(trial: TrialDigest) -> TrialDigest:
-    """The same trial with one request of 0.9 s in its fifth tenth, while the cache uses two cores."""
+    """Return the same trial with one request of 0.9 s in its fifth tenth, while the cache uses two cores."""
     slowest = trial.groups["probe"].series["slowest"]
     late = Series(slowest.at_s, np.where(np.isclose(slowest.at_s, 0.45), 0.9, slowest.values))
     series = {**trial.groups["probe"].series, "slowest": late}

@@ -1,4 +1,5 @@
-"""Sides that took turns, as page and terminal show them: every round, what strangers had, and the ratio over all requests."""
+"""Sides that took turns on page and terminal: every round, the share of strangers, and the ratio over all
+requests."""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ def test_the_workbook_holds_every_round(reported: tuple[Findings, dict[str, Path
 
 
 def test_a_trial_is_as_long_as_its_turns(reported: tuple[Findings, dict[str, Path]]) -> None:
-    """The study asks for a tenth of a second, and each turn takes half a second."""
+    """The study asks for a tenth of a second, but each turn takes half a second."""
     findings, files = reported
     gathered = gather(RunDir(files["report.html"].parent.parent), findings)
     asked = {name: evolve(one, measure__duration_ns=10**8) for name, one in gathered.configs.items()}

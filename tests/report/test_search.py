@@ -1,4 +1,5 @@
-"""A search in every output: the answer first, each level with its verdict, each trial in its order, the gate."""
+"""A search in every output: the answer first, each level with its verdict, the trials in their order, the
+gate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""report.xlsx: formulas carry svload's value, strings stay strings, pages can be read."""
+"""report.xlsx: formulas contain svload's value, strings stay strings, pages are readable."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ Cells = dict[str, Any]
 
 @cache
 def workbook(path: Path, values: bool) -> openpyxl.Workbook:
-    """Loading takes a second: once a file is enough."""
+    """Return the workbook: loading takes a second, so only once per file."""
     return openpyxl.load_workbook(path, data_only=values)
 
 
 def sheet_rows(path: Path, name: str, head: int, values: bool = True) -> list[Cells]:
-    """The rows of a table as header → cell value."""
+    """Return the rows of a table as header → cell value."""
     sheet = workbook(path, values)[name]
     rows = list(sheet.iter_rows(min_row=head, values_only=True))
     end = next((at for at, row in enumerate(rows) if at and row[0] is None), len(rows))
@@ -117,7 +117,7 @@ def test_no_formula_without_value_and_no_string_became_one(reported: Reporter, n
 
 
 def test_a_single_failure_is_not_rounded_away(plain: Any) -> None:
-    """From 99.95 % on, and below 0.05 %, a share has more than the one decimal of others."""
+    """From 99.95 % on, and below 0.05 %, a share has more than the usual one decimal."""
     sheet = workbook(plain.files["report.xlsx"], False)["Trials"]
     heads = [cell.value for cell in sheet[2]]
     share = sheet.cell(3, heads.index("probe: success rate") + 1)
@@ -144,7 +144,7 @@ def test_a_footer_keeps_its_fields_whatever_the_run_is_called(tmp_path: Path) ->
 
 
 def test_a_killed_writer_leaves_no_temporary_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """None is made."""
+    """No temporary file is made."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
     book = Book(tmp_path / "some.xlsx")
     for name in ("one", "two"):
@@ -216,7 +216,7 @@ def test_an_axis_is_logarithmic_only_where_all_values_can_stand_on_it() -> None:
 
 
 def _widths(sheet: Any) -> dict[int, float]:
-    """Column → width in characters; openpyxl reads equal neighbours as one."""
+    """Return column → width in characters; openpyxl reads equal neighbours as one."""
     each = sheet.column_dimensions.values()
     return {place: round(one.width - 0.71, 2) for one in each for place in range(one.min, one.max + 1)}
 

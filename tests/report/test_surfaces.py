@@ -1,4 +1,4 @@
-"""Every surface of a run: what is rough, what is REFUSED, and what failed, which leads."""
+"""Every output of a run: rough and REFUSED numbers are marked, and failures come first."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NAMED = re.compile(r"\b(hiccups|generator-harm|others-cpu|run-queue|steal|warm-
 
 
 def graded(findings: Findings, grade: Grade) -> Findings:
-    """Its median and its p99 so in every trial of the first case."""
+    """Give its median and p99 this grade in every trial of the first case."""
     case = findings.cases[0]
     marks: dict[str, dict[str, Grade]] = {name: {MEDIAN: grade, TAIL: grade} for name in case.trials}
     return evolve(doubted(findings, marks), findings=())

@@ -1,4 +1,5 @@
-"""What commands print: it fits, it is plain without a terminal, and it ends with a sentence and the report's path."""
+"""Output of commands: it fits the width, is plain without a terminal, and ends with a sentence and the
+report's path."""
 
 from __future__ import annotations
 
@@ -196,8 +197,9 @@ def test_where_nothing_was_ok_its_times_say_so(reported: Reporter) -> None:
 
 
 def test_why_in_words(reported: Reporter, shown: Shown, snapshot: SnapshotAssertion) -> None:
-    """A trial's numbers by grade, and the check that doubts with who did it; a comparison's pairs and what was lost, with
-    what would decide an open one; a run's every doubt, and that a clean one has none."""
+    """A trial: its numbers by grade, and the check that doubts them with its cause. A comparison: its
+    pairs, what was lost, and what would decide an undecided one. A run: all doubts, or that there are
+    none."""
     plain = reported("plain").findings
     trials = doubted(plain, {"TC0.r1": {TAIL: "REFUSED", MEDIAN: "WEAK"}})
     claims = outcomes(plain)
@@ -232,7 +234,7 @@ def test_why_fits(reported: Reporter, shown: Shown, width: int) -> None:
 
 
 def gated(findings: Findings, failing: Sequence[int], of: int = 9) -> Findings:
-    """Claims of which some failed their gate; their names tell which."""
+    """Return claims of which some failed their gate; their names tell which."""
     one = outcomes(findings).claims[1]
     claims = []
     for number in range(of):
@@ -288,7 +290,7 @@ def test_ten_long_findings_fit_24_lines(reported: Reporter, shown: Shown, width:
 
 
 def judged_anew(findings: Findings) -> Findings:
-    """The findings of a run that other rules judged: they believed its first trial less, its second more."""
+    """Return findings that other rules made: they trusted its first trial less, its second more."""
     first, second, *others = findings.trials
     now = evolve(second, verdict__instrument="REFUSED")
     own = {one.trial: one.verdict.instrument for one in others} | {first.trial: "WEAK", second.trial: "VALID"}

@@ -1,4 +1,5 @@
-"""A number is told alike everywhere: its value, mark, bound and why it is null come from fields, and from one place."""
+"""Every output shows a number alike: value, mark, bound and reason of a null come from fields, through one
+function."""
 
 from __future__ import annotations
 
@@ -129,13 +130,13 @@ class _Page:
 
     @staticmethod
     def table(html: str, of: str) -> str:
-        """The body of the first table of that class; "" without one."""
+        """Return the body of the first table of that class; "" without one."""
         begin = html.find(f'<table class="{of}"')
         return html[html.index("<tbody", begin) : html.index("</table>", begin)] if begin >= 0 else ""
 
     @classmethod
     def rows(cls, html: str, of: str) -> list[list[str]]:
-        """Of each row that has any; what stands in no cell of a number is left out."""
+        """Return the numbers of each row that has any; text outside the cells of numbers is left out."""
         found = []
         for row in re.findall(r"<tr[^>]*>(.*?)</tr>", cls.table(html, of), re.S):
             cells = re.findall(r'<td class="num[^"]*"[^>]*>(.*?)</td>', row, re.S)
@@ -155,7 +156,7 @@ def _sheet(book: Workbook, name: str, head: int) -> list[dict[str, Any]]:
 
 
 def _claim_rows(book: Workbook) -> dict[str, dict[str, Any]]:
-    """The rows of all sheets of comparisons, by the claim's name."""
+    """Return the rows of all sheets of comparisons, by the claim's name."""
     found = {}
     for sheet in book.worksheets:
         rows = list(sheet.iter_rows(values_only=True))
@@ -173,7 +174,8 @@ HEADINGS = {
 
 
 def _agree(cell: Any, one: Number) -> bool:
-    """Whether a workbook's cell is the number: one that counts as number, all else as text with its mark."""
+    """Return whether a workbook's cell is the number: one that counts as number, all others as text with
+    their mark."""
     if one.value is not None and not one.refused:
         return isinstance(cell, (int, float)) and isclose(cell, one.value, rel_tol=1e-9, abs_tol=1e-12)
     return isinstance(cell, str) and one.text in cell and ("✗" in cell) is one.refused
@@ -186,7 +188,8 @@ def _same_when_made(gathered: Gathered, folder: Path) -> int:
 
 
 def _same_in_page_and_workbook(gathered: Gathered, text: str, path: Path) -> int:
-    """How many numbers were compared. Rows are matched by their order on the page, whatever the names are."""
+    """Return how many numbers were compared. Rows are matched by their order on the page, whatever the
+    names are."""
     page, book = _Page(text), openpyxl.load_workbook(path, data_only=True)
     ran = [case for case in gathered.findings.cases if case.excluded is None]
     compared = _same_overview(gathered, ran, page.rows(page.whole, "overview"), book)
@@ -209,7 +212,8 @@ def _same_overview(gathered: Gathered, ran: list[CaseResult], shown: list[list[s
 
 
 def _same_trials(gathered: Gathered, ran: list[CaseResult], articles: list[str], book: Workbook) -> int:
-    """The trials' own numbers: on the page those of the main group, in the workbook those of all groups and services."""
+    """Compare the trials' own numbers: on the page those of the main group, in the workbook those of all
+    groups and services."""
     expected, compared = gathered.numbers, 0
     sheet = {row["trial"]: row for row in _sheet(book, "Trials", 2)}
     for case, article in zip(ran, articles, strict=True):
@@ -225,7 +229,8 @@ def _same_trials(gathered: Gathered, ran: list[CaseResult], articles: list[str],
 
 
 def _same_groups(gathered: Gathered, ran: list[CaseResult], articles: list[str], book: Workbook) -> int:
-    """Each case's numbers of every group and step: the tables of its section, and the sheet of cases."""
+    """Compare each case's numbers of every group and step: the tables of its section, and the sheet of
+    cases."""
     found, compared = gathered.numbers, 0
     sheet = {row["case"]: row for row in _sheet(book, "Cases", 2)}
     for case, article in zip(ran, articles, strict=True):
@@ -248,7 +253,7 @@ def _same_groups(gathered: Gathered, ran: list[CaseResult], articles: list[str],
 
 
 def _same_claims(gathered: Gathered, page: _Page, book: Workbook) -> int:
-    """Each claim's row: ratio, interval, p, pairs, units, least effect and outcome."""
+    """Compare each claim's row: ratio, interval, p, pairs, units, least effect and outcome."""
     claims, rows = answer(gathered.findings).claims, _claim_rows(book)
     shown = page.rows(page.whole, "claims")
     words = re.findall(r"<td>([^<]*)</td></tr>", page.table(page.whole, "claims"))
@@ -269,7 +274,7 @@ def _same_claims(gathered: Gathered, page: _Page, book: Workbook) -> int:
 
 
 def _same_pairs(gathered: Gathered, book: Workbook) -> int:
-    """A ratio of two cases is a number where both have one that counts."""
+    """Compare ratios of two cases, which are numbers where both cases have one that counts."""
     found, compared = gathered.numbers, 0
     cases = {clean(case.case): case for case in gathered.findings.cases}
     for comparison in gathered.lock.comparisons:

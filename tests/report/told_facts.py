@@ -1,4 +1,4 @@
-"""Findings by hand: numbers with grades and bounds, claims of every outcome, doubts."""
+"""Hand-made findings: numbers with grades and bounds, claims of every outcome, doubts."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ HOG = "stress-ng (joe, ./hog.sh)"
 
 
 def believed(estimate: Estimate, grade: Grade, above: float | None) -> Estimate:
-    """The estimate with what checks say of it."""
+    """Return the estimate with the belief that follows from checks."""
     doubts = ("hiccups",) if grade != "VALID" else ()
     return evolve(estimate, belief=Belief(grade=grade, below=0.0, above=above, doubts=doubts))
 
 
 def hiccups(grade: Grade, *numbers: str, above: float | None = 0.12, who: str = HOG) -> CheckResult:
-    """A check that doubts these numbers."""
+    """Return a check that doubts these numbers."""
     return CheckResult(
         check="hiccups",
         grade=grade,
@@ -44,7 +44,8 @@ def hiccups(grade: Grade, *numbers: str, above: float | None = 0.12, who: str = 
 
 
 def doubted(findings: Findings, grades: dict[str, dict[str, Grade]], bound: float | None = 0.12) -> Findings:
-    """The findings with these numbers of these trials doubted by hiccups (`{"TC0.r1": {MEDIAN: "WEAK"}}`)."""
+    """Return the findings with these numbers of these trials doubted by hiccups (`{"TC0.r1": {MEDIAN:
+    "WEAK"}}`)."""
     trials = []
     for trial in findings.trials:
         mine = grades.get(trial.trial, {})
@@ -62,7 +63,7 @@ def doubted(findings: Findings, grades: dict[str, dict[str, Grade]], bound: floa
 
 
 def _cases_follow(findings: Findings) -> Findings:
-    """Each case's numbers take the worst grade of the trials that count; REFUSED where none does."""
+    """Give each case's numbers the worst grade of the trials that count; REFUSED if none does."""
     cases = []
     for case in findings.cases:
         mine = [trial for trial in findings.trials if trial.case == case.case]
@@ -87,7 +88,7 @@ def _cases_follow(findings: Findings) -> Findings:
 
 
 def outcomes(findings: Findings) -> Findings:
-    """The findings with one claim of each outcome, and all that can stand behind one."""
+    """Return the findings with one claim of each outcome, and every kind of reason behind one."""
     first = findings.claims[0]
     pairs = tuple(
         PairRatio(block=n, unit=n, baseline=f"TC0.r{n}", treatment=f"TC1.r{n}", log_ratio=0.7 + 0.01 * n, treatment_first=n % 2 == 0, strangers=0.1 * n)
