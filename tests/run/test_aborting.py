@@ -1,4 +1,5 @@
-"""abort_if: asked once a second of the last readings; the first criterion that holds ends the run with its value."""
+"""abort_if: checked once a second on the last readings; the first criterion that holds ends the run with
+its value."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ def config(tmp_path: Any) -> CaseConfig:
 
 
 def table(fds: float, throttled: float) -> dict[str, tuple[str, Any]]:
-    """Readings at 10 and 14 s."""
+    """Return readings at 10 and 14 s."""
     held = "throttled_seconds_total"
     rows = [(10, "fds", 3.0), (14, "fds", fds), (10, held, 7.0), (14, held, 7.0 + throttled)]
     return readings(*((at * SECOND, "app", "process", "", metric, value) for at, metric, value in rows))

@@ -1,4 +1,5 @@
-"""Trials that take turns: one load of all sides, files with plain names, and all of a block sealed or none."""
+"""Trials that take turns: one load of all sides, files with plain names, and a block sealed as a whole or
+not at all."""
 
 from __future__ import annotations
 
@@ -48,7 +49,7 @@ MS = 1_000_000
 
 
 class Server(Answering):
-    """Answers a path with itself, and counts it."""
+    """Answers a path with itself, and counts the requests."""
 
     asked: Counter[str] = Counter()
 
@@ -87,12 +88,12 @@ def begun(folder: Path, study: dict[str, Any]) -> RunDir:
 
 
 def made(run: RunDir, tell: Callable[[Event], None] = lambda event: None) -> Outcome:
-    """An execution whose trials nobody judges."""
+    """Return an execution whose trials nobody judges."""
     return execute(run, Options(tell, lambda run, trial: {"instrument": "VALID"}, trusted=True))
 
 
 def by_path(port: int, replicates: int = 2) -> dict[str, Any]:
-    """Two sides of one server, which differ in the path that they ask for."""
+    """Return two sides of one server, which differ in the path that they request."""
     return {
         "name": "paths",
         "lab": {"web": {"at": f"http://127.0.0.1:{port}"}},
@@ -124,7 +125,7 @@ def test_sides_take_turns_in_one_load(tmp_path: Path, port: int) -> None:
 
 
 def assert_block_in_turns(run: RunDir, block: int, sides: tuple[str, str]) -> list[TrialData]:
-    """All trials of the block ran in one load of these sides; they are returned."""
+    """Check that all trials of the block ran in one load of these sides; return them."""
     found = [read_trial(one) for one in trials_of(run, block)]
     assert len({one.summary.start_at_ns for one in found}) == 1
     for one in found:
@@ -134,7 +135,8 @@ def assert_block_in_turns(run: RunDir, block: int, sides: tuple[str, str]) -> li
 
 
 def assert_in_turns(folder: TrialDir) -> None:
-    """Every request was due in a turn of real time, as its row says, and intervals count load time alone."""
+    """Check that every request was due in a turn of real time, as its row says, and that intervals count
+    load time only."""
     trial = read_trial(folder)
     turns_ns = trial.summary.turns.turns_ns
     due_ns = read_table(folder.table("samples"), columns=["due_ns"])["due_ns"].to_numpy()
@@ -167,7 +169,7 @@ def test_a_case_takes_turns_with_itself_in_an_aa_run(tmp_path: Path, port: int) 
 def test_who_waits_for_turns_hears_how_long_they_take(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, port: int, within_s: float | None, lasts_s: float
 ) -> None:
-    """Four trials of three turns of 0.1 s, each with a pause, and 1.5 s beside; or the time that is given."""
+    """Four trials of three turns of 0.1 s, each with a pause, and 1.5 s in addition; or the given time."""
     lock = locked(tmp_path, by_path(port), within_s)
     found: list[float] = []
 
@@ -245,7 +247,7 @@ SERVE = f"{sys.executable} server.py ${{port}}"
 
 
 def of_builds(folder: Path, request: Any) -> dict[str, Any]:
-    """Two builds of a server that answers with the build's name."""
+    """Return two builds of a server that answers with the build's name."""
     (folder / "server.py").write_text(OWN_SERVER)
     return {
         "name": "builds",
@@ -259,7 +261,8 @@ def of_builds(folder: Path, request: Any) -> dict[str, Any]:
 
 @pytest.mark.truth
 def test_each_side_has_servers_of_its_own_under_plain_names(tmp_path: Path) -> None:
-    """Two builds of a server and what it needs, up at once: files of a trial know no side, events do."""
+    """Two builds of a server and its dependency run at once: files of a trial don't contain the side,
+    events do."""
     study = of_builds(tmp_path, {"get": "http://web/", "check": ["body matches ^${build}$"]})
     web = {"run": f"{SERVE} ${{build}} ${{store.port}}", "needs": "store"}
     study["lab"] = {"store": {"run": f"{SERVE} store"}, "web": web}
@@ -311,7 +314,7 @@ def test_names_bear_the_side_and_lose_it_again() -> None:
 
 
 class Hands:
-    """An agent that carries nothing out."""
+    """An agent that executes nothing."""
 
     def __init__(self) -> None:
         self.asked: list[Action] = []
@@ -363,7 +366,8 @@ def test_turns_follow_from_the_slower_side() -> None:
 
 @pytest.mark.parametrize(("left_s", "rounds", "fits"), [(inf, 20, True), (50.0, 10, True), (30.0, 10, False)])
 def test_short_of_time(monkeypatch: pytest.MonkeyPatch, left_s: float, rounds: int, fits: bool) -> None:
-    """With 20 turns of half a second and a pause for each side three blocks take 66 s, with 10 turns half of it."""
+    """With 20 turns of half a second and a pause for each side three blocks take 66 s; with 10 turns, half
+    of it."""
     monkeypatch.setattr(limits, "TURN_PLANNED", 10)
     monkeypatch.setattr(limits, "TURN_LEAST_NS", 500_000_000)
     planned, lacks_s = plan_within([Warmed(1e6, 900.0, 4, 2, 2)] * 2, 0, 20, left_s)
@@ -407,7 +411,7 @@ def test_too_few_requests_are_one_part_and_their_slowest_decides() -> None:
 
 
 class WarmingTrial:
-    """A trial whose warm-up loads show what is planted: how many responses, and whether it has settled."""
+    """A trial whose warm-up loads give planted results: how many responses, and whether it has settled."""
 
     def __init__(self, config: Any, shows: Sequence[tuple[int, bool]]) -> None:
         self.config, self.plan, self.left = config, SimpleNamespace(seed=1, case="page-a"), list(shows)
@@ -434,7 +438,7 @@ Warming = Callable[[Any], Any]
 
 @pytest.fixture
 def warming_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Warming:
-    """warming_trial(shows) → a trial with four warm-up loads of 0.1 s."""
+    """Return warming_trial(shows) → a trial with four warm-up loads of 0.1 s."""
 
     def make(shows: Any) -> WarmingTrial:
         lock = begun(tmp_path, by_path(9)).lock()
@@ -482,8 +486,8 @@ def test_a_side_that_only_times_out_ends_its_warm_up_with_its_first_load(tmp_pat
     ("shows", "checked_ms"),
     [
         ([(400, True)], [5]),
-        ([(400, False), (400, True)], [5]),  # a first load that had not settled shows nothing
-        ([(20, True), (400, True)], [2, 5]),  # the p99 of 20 requests may be a stall: their median
+        ([(400, False), (400, True)], [5]),  # a first load that had not settled gives no estimate
+        ([(20, True), (400, True)], [2, 5]),  # the p99 of 20 requests may be a stall, so their median
     ],
 )
 def test_a_warm_up_shows_what_it_knows(warming_trial: Warming, shows: Any, checked_ms: list[float]) -> None:
@@ -497,7 +501,7 @@ def test_the_time_to_give_is_rounded_up() -> None:
 
 
 def test_a_connection_for_each_request_makes_no_turn_longer() -> None:
-    """Its requests all count, so a turn needs no more of them."""
+    """All of its requests count, so a turn doesn't need more of them."""
     new, kept = ({"connection": np.array(one)} for one in (range(240), [1, 2] * 120))
     groups: Any = [SimpleNamespace(rows=rows) for rows in (new, kept, None)]
     assert [warming.connections_kept([one]) for one in groups] == [0, 2, 0]
@@ -523,7 +527,7 @@ def test_a_record_says_what_was_planned() -> None:
 
 
 def test_an_execution_that_fails_keeps_the_attempts_of_all_sides(tmp_path: Path) -> None:
-    """Nothing listens: the lab of a side does not come up."""
+    """Nothing listens, so the lab of a side does not come up."""
     run = begun(tmp_path, by_path(9))
     outcome = made(run)
     assert outcome.exit_code == ExitCode.LAB_FAILED
@@ -557,7 +561,8 @@ TURNS = ((0, 500 * MS), (1_000 * MS, 1_500 * MS))
 
 
 def test_a_generators_responses_leave_out_the_time_between_its_turns() -> None:
-    """The second request is due 10 ms before a turn's end and gets its slot 20 ms into the next; the third is of it."""
+    """The second request is due 10 ms before a turn's end and gets its slot 20 ms into the next; the third
+    belongs to that turn."""
     rows = {
         "group": [0, 0, 0, 1],
         "error": [0, 0, 0, 0],

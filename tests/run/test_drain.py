@@ -1,4 +1,4 @@
-"""After requests timed out the next trial waits until the servers rest, for a bounded time."""
+"""After requests timed out the next trial waits, for a bounded time, until the servers are idle."""
 
 from __future__ import annotations
 

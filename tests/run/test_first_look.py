@@ -1,4 +1,5 @@
-"""What `svload init` says of a server that refuses its first look, and of a command that hears nothing of its port."""
+"""What `svload init` reports of a server that refuses its first request, and of a command that ignores its
+port."""
 
 from __future__ import annotations
 

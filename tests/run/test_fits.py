@@ -1,4 +1,5 @@
-"""A plan that this machine cannot make is refused before anything starts, in one line that says what is lacking."""
+"""Plans that this machine cannot run are refused before anything starts, in one line that states what is
+missing."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ MACHINE = Machine(kernel="6.1", cores=8, load_cores=2, **OFFERS)
 
 
 def config(folder: Path, **group: Any) -> CaseConfig:
-    """The one case of a study with one group."""
+    """Return the one case of a study with one group."""
     text = {
         "name": "fit",
         "lab": {"api": {"kit": "truth", "role": "store"}},
@@ -32,7 +33,7 @@ def config(folder: Path, **group: Any) -> CaseConfig:
 
 
 def lasting(config: CaseConfig, duration_ns: int) -> CaseConfig:
-    """The case with another measured time."""
+    """Return the case with another measured time."""
     return evolve(config, measure__duration_ns=duration_ns)
 
 
@@ -68,7 +69,7 @@ def test_what_does_not_fit_is_one_clear_line(tmp_path: Path, group: dict[str, An
 
 
 def test_generators_beyond_the_cores_hold_nothing_more(tmp_path: Path) -> None:
-    """They run as one a core, so that each holds more."""
+    """They run as one generator per core, so each has more users."""
     asked = config(tmp_path, executor="constant-vus", vus=25_000, generators=10)
     assert misfits([asked], MACHINE) == ()
     assert misfits([asked], evolve(MACHINE, load_cores=1))

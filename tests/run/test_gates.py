@@ -1,4 +1,5 @@
-"""A gate that no outcome could decide is a mistake before the run; without fail_if it is only told."""
+"""A gate that no outcome could decide is an error before the run; a comparison without fail_if only gets a
+notice."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ def write_study(folder: Path, fail_if: str | None, replicates: int, **measure: s
 
 
 def refused_run(study: str, folder: Path, code: str = "study-undecidable", **chosen: Any) -> SvloadError:
-    """Why the study is not run; nothing was written."""
+    """Return why the study is refused, and check that nothing was written."""
     with pytest.raises(SvloadError) as caught:
         api.run_study(study, api.Choices(out=folder / "runs", **chosen), lambda event: None)
     assert {problem.code for problem in caught.value.problems} == {code}

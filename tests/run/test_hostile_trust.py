@@ -1,4 +1,5 @@
-"""What a stranger's run, or a file changed behind the user's back, may do when a study is run or resumed."""
+"""What a stranger's run, or a file changed without the user's knowledge, may do when a study is run or
+resumed."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ BUILDS = {"build": {"a": {"dir": "builds/a"}, "b": {"dir": "builds/b"}}}
 
 
 def written(folder: Path, command: str, **more: Any) -> Path:
-    """A study that starts a server of its own by `command`, with programs, data and a log in its folder."""
+    """Write a study that starts its own server by `command`, with programs, data and a log in its folder."""
     programs = ["server", "builds/a/server", "builds/b/server", "builds/a/lib.py", "app/main.py"]
     for name in (*programs, "settings.ini", "log/out", "state.db", "seen.json"):
         path = folder / name
@@ -56,7 +57,7 @@ def begun(folder: Path, out: Path) -> RunDir:
 
 
 def asked(found: RunDir, **chosen: Any) -> str:
-    """What `resume` asks for; empty: nothing."""
+    """Return what `resume` asks for; empty: nothing."""
     try:
         allowed_hosts(found, found.lock(), **chosen)
     except SvloadError as error:
@@ -91,7 +92,8 @@ CHANGES = [
 def test_a_changed_program_is_asked_about(
     command: str, more: Any, changed: str, matters: bool, tmp_path: Path
 ) -> None:
-    """A program or a setting that a command names is part of what was trusted; data, which servers write, is not."""
+    """A program or a setting that a command names is part of what was trusted; data, which servers write,
+    is not."""
     folder = written(tmp_path / "study", command, **more)
     found = begun(folder, tmp_path / "runs")
     assert is_trusted(folder / "study.yaml") and not asked(found)
@@ -105,7 +107,7 @@ def test_a_changed_program_is_asked_about(
 
 @pytest.mark.parametrize("place", [".", "sub/..", "./"])
 def test_a_lock_is_trusted_in_its_own_folder_alone(place: str, tmp_path: Path, monkeypatch: Any) -> None:
-    """A relative folder means another one wherever the command is typed."""
+    """A relative path means another folder wherever the command is typed."""
     mine, theirs = written(tmp_path / "mine", "./server"), written(tmp_path / "theirs", "./server")
     for folder in (mine, theirs):
         (folder / "sub").mkdir()
@@ -123,7 +125,7 @@ def test_a_lock_is_trusted_in_its_own_folder_alone(place: str, tmp_path: Path, m
 
 
 def test_no_two_runs_have_the_same_lock(tmp_path: Path) -> None:
-    """A stranger who knows the public study and its seed can't foresee what was trusted."""
+    """A stranger who knows the public study and its seed can't predict what was trusted."""
     folder = written(tmp_path / "study", "./server")
     first, second = (begun(folder, tmp_path / "runs") for _ in range(2))
     assert first.lock_path.read_bytes() != second.lock_path.read_bytes()
@@ -162,7 +164,7 @@ def test_run_names_what_changed(changed: list[str], tmp_path: Path) -> None:
 
 
 def measured(run_dir: RunDir, trial: str, programs: dict[str, str], block: int) -> None:
-    """A sealed trial whose server was started from these programs."""
+    """Return a sealed trial whose server was started from these programs."""
     folder = run_dir.trial(trial)
     folder.path.mkdir()
     service = {"service": "app", "kit": "command", "version": "", "programs": programs}
@@ -174,7 +176,7 @@ def measured(run_dir: RunDir, trial: str, programs: dict[str, str], block: int) 
 
 @pytest.mark.parametrize("changed", ["server", "app/main.py"])
 def test_another_build_is_not_resumed(changed: str, tmp_path: Path) -> None:
-    """Nor is it with --trust; --changed-build allows the programs, and says nothing of another folder."""
+    """Nor is it with --trust; --changed-build allows the programs, but not another folder."""
     folder = written(tmp_path / "study", "./server --app app.main:app --db state.db")
     found = begun(folder, tmp_path / "runs")
     case = found.planned_trials()[0].trial
@@ -220,7 +222,7 @@ LOCKS: list[tuple[tuple[str | int, ...], Any]] = [
 def test_a_lock_may_say_what_a_study_may(
     forge: tuple[tuple[str, ...], Any] | None, trusted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a run that was made elsewhere, with --trust too: trust is no way around what no study may say."""
+    """A run made elsewhere, with --trust too: --trust does not allow what no study may contain."""
     more = {"lab": {"app": {"kit": "truth", "role": "store"}}, "factors": {"size": ["1", "2"]}}
     folder = written(tmp_path / "study", "", **more, requests={"get": {"get": "http://app/bytes/${size}"}})
     found = begun(folder, tmp_path / "runs")
@@ -242,7 +244,7 @@ def test_a_lock_may_say_what_a_study_may(
 
 @pytest.mark.parametrize("name", ["kernel.core_pattern", "kernel.modprobe", "fs.protected_symlinks"])
 def test_the_agent_refuses_what_no_study_may_set(name: str, tmp_path: Path) -> None:
-    """Whoever asks it: the rule is held on the host too."""
+    """Whoever asks it: the rule is enforced on the host too."""
     with pytest.raises(SvloadError, match="not a setting that a study may change"):
         Settings(Journal(tmp_path), None).hold(HoldSysctls(values={name: "1"}, host=True))
 
@@ -326,7 +328,7 @@ def test_runs_go_through_a_link_that_was_named_alone(target: str, tmp_path: Path
 
 
 def test_a_window_without_end_is_damage(tmp_path: Path) -> None:
-    """`report` ended for lack of memory."""
+    """`report` used to end for lack of memory."""
     found = make_run(tmp_path, cases=1, replicates=1)
     path = found.trial(found.sealed_trials()[0]).summary
     sound = json.loads(path.read_text()) | {"window_ns": [0, 10**9]}

@@ -1,4 +1,4 @@
-"""A keeper that does not come up in time is ended; one that cannot reset says why and goes on."""
+"""A keeper that does not come up in time is ended; one that cannot reset reports why and continues."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""`svload plan` expects again what the last finished run took and how much it varied, and
-reads no run that says otherwise."""
+"""`svload plan` expects the duration and noise of the last finished run, and reads no other runs."""
 
 from __future__ import annotations
 
@@ -19,8 +18,8 @@ BESIDE_S = 2.5
 
 
 def finished(study: str, out: Path, interval: tuple[float, float] = (1.1, 1.3), **changed: Any) -> RunDir:
-    """A run of the study, made by hand: every trial took `BESIDE_S` beside its load,
-    and one claim has that interval."""
+    """Make a run of the study by hand: every trial took `BESIDE_S` beside its load, and one claim has that
+    interval."""
     lock = api.load_lock(study, api.Choices())
     made = run.begin(lock, out)
     with Journal(made.events) as journal:

@@ -1,4 +1,4 @@
-"""What a killed svload left is told, whether it could be put back or not, and by no other way than `put_back`."""
+"""Leftovers of a killed svload are reported, whether restored or not, and only by `put_back`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ SOURCE = Path(__file__).resolve().parents[2] / "src" / "svload"
 
 @pytest.fixture
 def killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of a lab whose agent was killed: it made a file, and says so of what is a folder now."""
+    """Return the folder of a lab whose agent was killed: it made a file, and its journal also claims what
+    is now a folder."""
     monkeypatch.setenv("SVLOAD_STATE", str(tmp_path))
     folder = tmp_path / "labs" / "killed"
     folder.mkdir(parents=True)
@@ -69,19 +70,20 @@ def matching(call: str) -> set[str]:
 
 def test_only_these_modules_restore_leftovers() -> None:
     callers = matching(rf"\b{finish_leftovers.__name__}\(")
-    # A fleet's machine says what it found when it is greeted.
+    # A fleet's machine reports what it found when it is greeted.
     assert callers == {"host/agent/leftovers.py", "host/machines/bearer.py", "run/leftovers.py"}
 
 
 def calling(names: str) -> set[str]:
-    """The modules that call one of these (and do not define it)."""
+    """Return the modules that call one of these (and do not define it)."""
     return {name for name in matching(rf"(?<!def )\b(?:{names})\(") if not name.startswith("host/")}
 
 
 def test_whoever_starts_an_agent_puts_back_first() -> None:
     starters = calling("start_agent|launch_agent")
     assert starters == {"run/certify.py", "run/hands.py", "run/keeper.py", "run/listing.py", "run/once.py"}
-    # A keeper is a process that `lab up` starts; hands are taken by an execution, whoever had started them.
+    # A keeper is a process that `lab up` starts; an agent is taken over by an execution, whoever had started
+    # it.
     for_them = {"run/keeper.py": "api/labs.py", "run/hands.py": "run/execution.py"}
     assert {for_them.get(name, name) for name in starters} <= calling("put_back")
 

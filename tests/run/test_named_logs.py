@@ -1,4 +1,4 @@
-"""A log that a message names is there when the message is read."""
+"""A log that a message names still exists when the user reads the message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Planned faults beside a load are done at their moments, for each service in order."""
+"""Planned faults act at their scheduled times, in order for each service."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ SERVICES = (WEB, ServiceSpec(name="db", kit="command"))
 
 @dataclass
 class Hands:
-    """What a lab would be told; a stop of `slow` lasts until it is let go, one of `broken` fails."""
+    """Records what a lab would be asked; a stop of `slow` lasts until it is released, one of `broken`
+    fails."""
 
     done: list[tuple[str, str, str]] = field(default_factory=list)
     let_go: threading.Event = field(default_factory=threading.Event)
@@ -108,7 +109,7 @@ def test_what_cannot_be_done_is_kept_and_its_service_left_alone(broken: str) -> 
 
 
 def test_groups_are_made_open_to_all_limits_that_some_case_changes() -> None:
-    """Parts have limits of their own, and links are of no group."""
+    """Parts have their own limits, and links belong to no group."""
     both = fault("limit", "web[2]", 1, limits={"cpus": 1.0, "link_rate_bytes_per_s": 1e6})
     part = fault("limit", "db.part", 1, limits={"disk_read_bytes_per_s": 1e6})
     link = fault("limit", "front", 1, limits={"link_latency_s": 0.1})

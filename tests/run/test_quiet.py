@@ -1,5 +1,5 @@
-"""Before a run: a warning where the machine is shared, a wait that is bounded; in it: advice where one
-trial after the other is refused."""
+"""Before a run: a warning if the machine is shared, and a bounded wait; during it: advice if trial after
+trial is refused."""
 
 from __future__ import annotations
 

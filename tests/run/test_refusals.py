@@ -1,4 +1,4 @@
-"""What is refused before anything is started: a disk that is too small, cases that there are not."""
+"""Reasons to refuse before anything starts: a disk that is too small, cases that don't exist."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_the_disk_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free:
 
 
 def test_a_resumed_run_needs_room_for_what_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A quarter of its trials is left, and the disk has room for half of them all."""
+    """A quarter of its trials is left, and the disk has room for half of all."""
     run = RunDir(make_run(tmp_path, cases=2, replicates=2, faults={"TC1.r2": "unsealed"}).path)
     monkeypatch.setattr(execution.shutil, "disk_usage", lambda path: Usage(1_000, 500, 500))
     monkeypatch.setattr(execution, "machine_lock", stop_here)
@@ -52,7 +52,7 @@ def test_a_resumed_run_needs_room_for_what_is_left(tmp_path: Path, monkeypatch: 
 
 
 class EnoughDisk(Exception):
-    """The machine's lock would be taken next."""
+    """Raised instead of taking the machine's lock, which follows the check of the disk."""
 
 
 def stop_here(*args: object, **options: object) -> None:

@@ -1,4 +1,4 @@
-"""Which run `svload resume` without a name goes on with."""
+"""Which run `svload resume` continues if none is named."""
 
 from __future__ import annotations
 

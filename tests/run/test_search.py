@@ -1,5 +1,5 @@
-"""`svload capacity` before anything is started: what is asked, what is refused, which trials
-follow, from which verdicts, and what is told of them."""
+"""`svload capacity` before anything is started: its options, what is refused, which trials follow from
+which verdicts, and what is reported."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def refused(target: str, **asked: Any) -> str:
     return str(caught.value.problems[0])
 
 
-# what is asked
+# options
 
 
 def test_a_criterion_is_read_as_people_write_it(study: Study) -> None:
@@ -156,7 +156,8 @@ def test_a_refusal_leaves_the_study_of_an_earlier_run(tmp_path: Path) -> None:
     [("200ms", None, 30), ("200ms", 45, 1.5), ("200ms", 90, 3), ("2 s", 45, 8), ("20 s", 45, 30)],
 )
 def test_a_hang_is_given_up_soon(tmp_path: Path, limit: str, within_s: float | None, waits_s: float) -> None:
-    """Well above the response that is asked for, so that the criterion decides and not the time-out."""
+    """The time-out is well above the requested response, so that the criterion decides and not the
+    time-out."""
     lock = of_url(tmp_path, that=f"p95 <= {limit}", within_s=within_s)
     (request,) = lock.source["requests"].values()
     assert parse_quantity(request["timeout"], "time_s") == waits_s
@@ -243,7 +244,8 @@ def result(batch_trial: Any, value: float, server: str = "STEADY") -> TrialResul
 
 
 def played(lock: Lock, breaks_above: float = 100, made: Any = None) -> tuple[list[Batch], list[TrialResult]]:
-    """The search against a server whose p95 is 200 ms at so many users, or whose trials are made otherwise."""
+    """Run the search against a server whose p95 is 200 ms at this number of users, or with trials made
+    otherwise."""
     made = made or (lambda trial, users: result(trial, 0.2 * (users / breaks_above) ** 2))
     batches, results = [first_batch(lock)], []
     while len(batches) < 60:
@@ -291,7 +293,7 @@ def test_what_was_found_is_reported_with_every_load_and_trial(study: Study) -> N
 
 
 def test_an_interval_that_reaches_below_the_allowed_loads_is_no_pass(study: Study) -> None:
-    """Its lower end was raised to the smallest allowed load, which then was enough."""
+    """Its lower end was raised to the smallest allowed load, which used to count as enough."""
     lock = lock_of(study(), that=CRITERION, least=99, at_least=99)
 
     def noisy(trial: Any, users: int) -> TrialResult:
@@ -320,7 +322,7 @@ def test_without_a_bracket(study: Study, breaks_above: int, asked: Any, state: s
 
 
 def test_a_search_fits_its_time_however_slow_the_machine_is(study: Study) -> None:
-    """Trials that take twice what was expected: the last one leaves time for the answer."""
+    """Trials take twice as long as expected: the last one leaves time for the answer."""
     lock = lock_of(study(), that=CRITERION, within_s=60)
     batches, results = [first_batch(lock)], []
     sealed_s: dict[str, float] = {}
@@ -352,7 +354,8 @@ def unanswered(batch_trial: Any) -> TrialResult:
 
 @pytest.mark.parametrize("back", [False, True])
 def test_a_search_ends_where_its_server_is_gone(study: Study, back: bool) -> None:
-    """What was measured before gives the answer, without the trial in which it went; one that is back goes on."""
+    """What was measured before gives the answer, without the trial in which the server disappeared; if it
+    returns, the search continues."""
     lock = lock_of(study(), that=CRITERION)
     batches, results = played(lock, 100)
     last = batches[-1].trials
@@ -395,7 +398,7 @@ def test_the_knee_is_reported_with_its_steps(study: Study) -> None:
     assert [one.outcome for one in left.trials][:4] == ["holds", "holds", "no number", "holds"]
 
 
-# the live picture, exits, and runs that go on
+# the live picture, exits, and runs that continue
 
 
 def test_a_live_picture_shows_every_level_with_its_verdict(study: Study) -> None:
@@ -435,7 +438,7 @@ GATE = Comparison(
 
 @pytest.mark.parametrize("kind", ["search", "gate", "until", "for"])
 def test_a_run_killed_between_batches(study: Study, tmp_path: Path, kind: str) -> None:
-    """All that is planned is sealed, and yet it goes on: only its journal can say that it is complete."""
+    """All that is planned is sealed, and yet it continues: only its journal can state that it is complete."""
     lock = lock_of(study(), that=CRITERION)
     run = RunDir.create(tmp_path / "runs", "bears")
     batch = first_batch(lock)
@@ -459,7 +462,7 @@ def test_a_run_killed_between_batches(study: Study, tmp_path: Path, kind: str) -
 
 @pytest.mark.parametrize("compared", [True, False])
 def test_the_kept_is_the_judged(compared: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Asked after all trials but the last, then after all."""
+    """Checked after all trials but the last, then after all."""
     if not compared:
         of_study = RunDir.lock
         monkeypatch.setattr(RunDir, "lock", lambda run: evolve(of_study(run), comparisons=()))
@@ -477,7 +480,8 @@ def test_the_kept_is_the_judged(compared: bool, tmp_path: Path, monkeypatch: pyt
 
 
 def test_the_time_of_a_run_begins_with_the_execution_that_sealed_its_first_trial(tmp_path: Path) -> None:
-    """The first of three was stopped before; a day later the second sealed all, and the third nothing."""
+    """The first of three executions was stopped earlier; a day later the second sealed all, and the third
+    nothing."""
     run = RunDir(make_run(tmp_path, cases=1, replicates=2, duration_s=0.4).path)
     sealed_s = sealed_at(read_trial(run.trial(name)) for name in run.sealed_trials()).values()
     with Journal(run.events) as journal:

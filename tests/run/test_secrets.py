@@ -1,4 +1,4 @@
-"""A study's secrets come from the environment, or from a file that it names; what is wrong with one is said."""
+"""A study's secrets come from the environment, or from a file that it names; errors for invalid ones."""
 
 from __future__ import annotations
 

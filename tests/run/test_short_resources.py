@@ -1,4 +1,4 @@
-"""A full disk, a limit, a killed helper: the message names what is short, and where."""
+"""A full disk, a limit, a killed helper: the message names the missing resource, and where."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Targets that a study names itself: authorised, looked up once, asked by their own host."""
+"""Targets that a study names itself: authorised, looked up once, sent their own host name."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_of_several_addresses_all_requests_go_to_the_first_that_accepts_a_connec
     real = socket.getaddrinfo
 
     def known(host: str, port: int, *words: object, **more: object) -> list[tuple[object, ...]]:
-        """Answer as a name server whose every answer begins with another address."""
+        """Answer like a name server whose every answer begins with another address."""
         if host != "shop.example":
             return real(host, port, *words, **more)  # type: ignore[arg-type,return-value]
         addresses.append(addresses.pop(0))

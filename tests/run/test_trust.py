@@ -1,4 +1,4 @@
-"""What a run from elsewhere may do here: nothing that this user has not allowed on this machine."""
+"""What a run from elsewhere may do: only what this user has allowed on this machine."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def study(lab: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
-    """A run that was begun under another user's state; from then on this user's state is in force."""
+    """Return a run that was begun under another user's state; from then on this user's state is in force."""
     monkeypatch.setenv("SVLOAD_CACHE", str(tmp_path / "cache"))
 
     def make(lab: dict[str, Any], authorised: tuple[str, ...] = (), **more: Any) -> RunDir:
@@ -50,7 +50,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
 
 
 def refused(found: RunDir | Path, code: str = "run-untrusted", **chosen: Any) -> str:
-    """What `resume` of it says before anything is started."""
+    """Return the error of `resume` before anything is started."""
     path = found if isinstance(found, Path) else found.path
     with pytest.raises(SvloadError) as caught:
         api.resume(str(path), api.Choices(out=path.parent, **chosen), lambda event: pytest.fail(event.kind))
@@ -156,7 +156,7 @@ def test_a_plan_of_other_cases_than_the_locks_is_refused(elsewhere: Make, change
 def test_what_a_study_reads_of_the_environment_is_asked_for_once(
     variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`plan` names it, `run` asks for it, and neither reads it before; of what the user typed nobody asks."""
+    """`plan` names it, `run` asks for it, and neither reads it before; what the user typed needs no trust."""
     monkeypatch.setenv("SVLOAD_STATE", str(tmp_path / "state"))
     monkeypatch.setattr(run, "secret_values", lambda config: pytest.fail("read"))
     file = tmp_path / "study.yaml"
@@ -174,7 +174,7 @@ def test_what_a_study_reads_of_the_environment_is_asked_for_once(
 
 
 def trusted_or_refused(folder: Path, **chosen: Any) -> str:
-    """How a study is refused that is not trusted; empty: it may run."""
+    """Return how an untrusted study is refused; empty: it may run."""
     try:
         must_be_trusted(api.load_lock(str(folder), api.Choices(**chosen)), str(folder))
     except SvloadError as error:
