@@ -1,4 +1,4 @@
-"""Files as JMeter, k6 and Locust write them, of loads whose every request is known."""
+"""Files in the formats of JMeter, k6 and Locust, of loads whose every request is known."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ def closed_loop(
     failing: float = 0.0,
     seed: int = 1,
 ) -> list[Asked]:
-    """Users that start `ramp` ms apart, ask, wait and think; none begins after `lasts`. In the order of their ends."""
+    """Return requests of users that start `ramp` ms apart, ask, wait and think; none begins after `lasts`.
+    In the order of their ends."""
     draw = random.Random(seed)
     made = []
     for user in range(users):
@@ -55,7 +56,8 @@ def closed_loop(
 
 
 def users_at_end(asked: Sequence[Asked]) -> list[int]:
-    """How many users there are as each request ends, as JMeter counts them: begun, and not yet past their last."""
+    """Return how many users there are as each request ends, as JMeter counts them: begun, and not yet past
+    their last."""
     first, last = {}, {}
     for one in asked:
         first.setdefault(one.user, one.begun)
@@ -75,7 +77,7 @@ def write_jtl(
     at_end: bool = False,
     group: str = "Users",
 ) -> Path:
-    """JMeter's CSV with these columns."""
+    """Write JMeter's CSV with these columns."""
     counts = users_at_end(asked)
     with path.open("w", newline="", encoding="utf-8") as file:
         rows = csv.DictWriter(file, names, extrasaction="ignore", lineterminator="\n")
@@ -95,7 +97,7 @@ def _jtl_row(one: Asked, users: int, at_end: bool, group: str) -> dict[str, Any]
 
 
 def write_jtl_xml(path: Path, asked: Sequence[Asked]) -> Path:
-    """JMeter's XML: each request with a redirect hop inside, every tenth within a transaction."""
+    """Write JMeter's XML: each request with a redirect hop inside, every tenth within a transaction."""
     lines = ['<?xml version="1.0" encoding="UTF-8"?>', '<testResults version="1.2">']
     for place, (one, users) in enumerate(zip(asked, users_at_end(asked), strict=True)):
         expected = (
@@ -124,7 +126,8 @@ def _moment(ms: float) -> str:
 
 
 def k6_points(asked: Sequence[Asked]) -> list[tuple[str, float, float, dict[str, str]]]:
-    """(metric, ms, value, tags) as k6 emits them: of a request at its end, of its users once a second."""
+    """Yield (metric, ms, value, tags) as k6 emits them: of a request at its end, of its users once a
+    second."""
     points: list[tuple[str, float, float, dict[str, str]]] = []
     counts = users_at_end(asked)
     second = 0
@@ -148,7 +151,7 @@ def k6_points(asked: Sequence[Asked]) -> list[tuple[str, float, float, dict[str,
 
 
 def write_k6_json(path: Path, asked: Sequence[Asked]) -> Path:
-    """k6's JSON lines."""
+    """Write k6's JSON lines."""
     lines = [
         '{"type":"Metric","data":{"name":"http_reqs","type":"counter","contains":"default","thresholds":[],"submetrics":null},"metric":"http_reqs"}'
     ]
@@ -169,7 +172,7 @@ K6_CSV = (
 
 
 def write_k6_csv(path: Path, asked: Sequence[Asked], per_second: int = 1000) -> Path:
-    """k6's CSV; `per_second` units of its time stamps make a second."""
+    """Write k6's CSV; `per_second` units of its time stamps make a second."""
     with path.open("w", newline="", encoding="utf-8") as file:
         rows = csv.DictWriter(file, K6_CSV, extrasaction="ignore", lineterminator="\n")
         rows.writeheader()
@@ -187,7 +190,8 @@ LOCUST = (
 
 
 def write_history(path: Path, asked: Sequence[Asked], full: bool = False) -> Path:
-    """Locust's history of totals: a row a second, of all; with `full` (--csv-full-history) of each name too."""
+    """Write Locust's history of totals: one row per second, of all; with `full` (--csv-full-history) of
+    each name too."""
     ends = [one.begun + one.spent for one in asked]
     counts = users_at_end(asked)
     with path.open("w", newline="", encoding="utf-8") as file:
@@ -224,13 +228,13 @@ FORMS = {"a.jtl": "jtl", "a.xml": "jtl", "a.json": "k6", "a.csv": "k6"}
 
 
 def read(path: Path, whole: bool = False) -> Made:
-    """What svload makes of a file, whose form it recognises."""
+    """Read a file, whose format svload recognises."""
     form = form_of(path)
     assert form is not None
     return read_foreign(path, form, whole=whole)
 
 
 def imported(folder: Path, *paths: Path, form: str = "jtl") -> RunDir:
-    """The run of these files, each a case called as the file."""
+    """Import these files as a run, each a case named like the file."""
     sources = [Source(path.stem, path) for path in paths]
     return write_run(folder, "imported", "file", sources, form, lambda event: None)

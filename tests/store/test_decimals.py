@@ -1,4 +1,4 @@
-"""What marks the decimals of a table is decided from all of its cells, and asked for where they don't show it."""
+"""A table's decimal mark is determined from all of its cells; the user is asked if they don't show it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`svload export`: every view as CSV and as Parquet, row for row what a query answers."""
+"""`svload export`: every view as CSV and as Parquet has the rows that a query returns."""
 
 from __future__ import annotations
 

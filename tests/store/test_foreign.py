@@ -1,5 +1,5 @@
-"""What other load testers' files hold stands in a trial's tables, exactly: requests, ramps, users,
-failures, times clipped to the window."""
+"""Imported files of other load testers give exact tables: requests, ramps, users, failures, times clipped
+to the window."""
 
 from __future__ import annotations
 
@@ -47,18 +47,19 @@ def test_every_request_is_there_once(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", files.WRITERS)
 def test_ramps_are_outside_the_window(name: str, tmp_path: Path) -> None:
-    """Ten users start 300 ms apart: the window begins once nine are seen, and ends as the
-    second leaves or nobody begins."""
+    """Ten users start 300 ms apart: the window begins once nine are seen, and ends as the second leaves or
+    nobody begins."""
     low, high = (read := made(files.WRITERS[name](tmp_path / name, LOAD))).window_ns
     k6 = files.FORMS[name] == "k6"
-    slack = 1_100_000_000 if k6 else 130_000_000  # k6 tells its users once a second
+    slack = 1_100_000_000 if k6 else 130_000_000  # k6 reports its users once a second
     assert 2_400_000_000 - 1_000_000_000 * k6 <= low <= 2_400_000_000 + slack
     assert 20_000_000_000 - slack <= high <= 20_000_000_000
     assert set(read.users.values()) == {10}
 
 
 def test_times_are_clipped_to_the_window(tmp_path: Path) -> None:
-    """Little's law exactly: Σ clipped request time + the rest = N·T, by another arithmetic than the reader's."""
+    """Little's law holds exactly: Σ clipped request time + the rest = N·T, computed differently than by
+    the reader."""
     read = made(files.write_jtl(tmp_path / "a.jtl", LOAD))
     low, high = (edge // 1_000_000 for edge in read.window_ns)
     spent_ms = sum(max(min(one.begun + one.spent, high) - max(one.begun, low), 0) for one in LOAD)
@@ -95,7 +96,7 @@ def test_a_locust_history_has_totals_and_no_percentile(tmp_path: Path) -> None:
 
 
 def test_a_full_locust_history_has_steps(tmp_path: Path) -> None:
-    """With --csv-full-history each name has rows: they are steps, and add up to the whole."""
+    """With --csv-full-history each name has rows: they are steps, whose sum is the whole."""
     whole = made(files.write_history(tmp_path / "x_stats_history.csv", LOAD))
     full = made(files.write_history(tmp_path / "y_stats_history.csv", LOAD, full=True))
     assert full.steps == {"load": ("buy-now", "home")} and whole.steps == {"load": ("all",)}
@@ -121,7 +122,7 @@ def test_small_means_of_locust_have_exponents(tmp_path: Path) -> None:
     ],
 )
 def test_two_methods_are_two_steps(one: str, other: str, labels: set[str], tmp_path: Path) -> None:
-    """Their rows alternate, so that the totals of one name would go backwards."""
+    """Their rows alternate, so the totals of a single name would decrease."""
     text = (Path(__file__).parent / "formats" / "locust_stats_history.csv").read_text()
     path = tmp_path / "x_stats_history.csv"
     path.write_text(text.replace("GET,/,", f"{one},").replace("GET,missing,", f"{other},"))
@@ -159,8 +160,8 @@ def test_long_thread_names_take_no_quadratic_time(name: str) -> None:
 
 @pytest.mark.parametrize("think", [0, 50])
 def test_stamps_of_the_ends_are_seen(tmp_path: Path, think: int) -> None:
-    """A thread makes one sample at a time, and JMeter writes it as it ends: by that, stamps of ends
-    are told from stamps of begins."""
+    """A thread makes one sample at a time, and JMeter writes it as it ends: this distinguishes stamps of
+    ends from stamps of begins."""
     load = files.closed_loop(think=think)
     begins = made(files.write_jtl(tmp_path / "begins.jtl", load))
     ends = made(files.write_jtl(tmp_path / "ends.jtl", load, at_end=True))
@@ -219,7 +220,7 @@ def test_failed_connections_are_named(tmp_path: Path, exception: str, message: s
 
 
 def test_files_with_other_steps_get_the_same_order(tmp_path: Path) -> None:
-    """The second file asks "buy, now" alone: its step is the second, as in the first file."""
+    """The second file has "buy, now" only: its step is the second, as in the first file."""
     both = files.write_jtl(tmp_path / "a.jtl", LOAD)
     one = files.write_jtl(tmp_path / "b.jtl", [one for one in LOAD if one.label != "home"])
     run = files.imported(tmp_path, both, one)
@@ -265,7 +266,8 @@ def test_too_many_different_steps_become_one(tmp_path: Path) -> None:
 
 
 def test_a_window_that_would_lose_most_requests_is_the_whole_file(tmp_path: Path) -> None:
-    """A single second at the most users: the strict maximum kept 4 ms of 5.75 s of a real file."""
+    """The most users were present for a single second: the strict maximum kept 4 ms of 5.75 s of a real
+    file."""
     spike = [files.Asked(user, at, 90) for user in range(20) for at in range(0, 2_000 + 1_000 * user, 200)]
     read = made(files.write_jtl(tmp_path / "a.jtl", sorted(spike, key=lambda one: one.begun + one.spent)))
     assert read.window_ns == (0, max(one.begun + one.spent for one in spike) * 1_000_000 + 1)
@@ -304,7 +306,8 @@ def shifted(load: list[files.Asked], by_ms: int) -> list[files.Asked]:
 
 
 def written(path: Path, *parts: list[files.Asked]) -> Path:
-    """JMeter's file of several loads, each with its own count of users, as runs that are appended to one file."""
+    """Write several loads to one of JMeter's files, each with its own count of users, as if runs were
+    appended."""
     texts = [files.write_jtl(path, part).read_text(encoding="utf-8") for part in parts]
     path.write_text(texts[0] + "".join(text.partition("\n")[2] for text in texts[1:]), encoding="utf-8")
     return path
@@ -318,7 +321,7 @@ def test_runs_appended_to_one_file_are_refused_with_their_number(tmp_path: Path,
 
 
 def test_a_pause_of_all_users_is_no_second_run(tmp_path: Path) -> None:
-    """All ten stay; only the requests pause."""
+    """All ten users stay; only the requests pause."""
     steady = files.closed_loop(ramp=0)
     path = written(tmp_path / "a.jtl", [*steady, *shifted(steady, 100_000)])
     read = made(path)

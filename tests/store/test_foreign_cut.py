@@ -1,4 +1,4 @@
-"""Files of load testers that were killed while they wrote: read to the last whole record, and the message says so."""
+"""Files of load testers that were killed while writing: read to the last complete record, with a message."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Files that no load tester wrote, or that were made to harm: one sentence with file and line,
-bounded memory, nothing left behind."""
+"""Files that no load tester wrote, or made to do harm: one sentence with file and line, bounded memory,
+nothing left behind."""
 
 from __future__ import annotations
 
@@ -110,7 +110,8 @@ def test_xml_in_another_readable_encoding_keeps_its_letters(code: str, tmp_path:
 @pytest.mark.parametrize("name", [*files.WRITERS, "locust"])
 @pytest.mark.parametrize("place", ["block", "lengths", "end"])
 def test_a_damaged_gzip_file_is_refused(name: str, place: str, tmp_path: Path) -> None:
-    """A block of no type at its begin, lengths that make no code, and a file that ends within its first bytes."""
+    """A block of no valid type at its begin, lengths that form no code, and a file that ends within its
+    first bytes."""
     path = tmp_path / "file"
     write = files.WRITERS.get(name, files.write_history)
     data = bytearray(gzip.compress(write(path, files.closed_loop(lasts=2_000)).read_bytes(), mtime=0))
@@ -177,7 +178,7 @@ def test_what_is_known_beside_a_table_is_checked(about: str, text: str, tmp_path
 
 @pytest.mark.parametrize("name", files.WRITERS)
 def test_long_names_are_bounded_together(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By their signs, and not by their number alone."""
+    """By their total number of characters, not only by their number."""
     monkeypatch.setattr("svload.store.foreign.requests.NAMES_BYTES", 5_000)
     load = [files.Asked(0, 100 * at, 50, f"{at:04}" + "x" * 996) for at in range(30)]
     made = files.read(files.WRITERS[name](tmp_path / name, load))

@@ -1,4 +1,5 @@
-"""Which rows of a JTL are requests: not the parts of another sample, nor a transaction that holds samples."""
+"""Which rows of a JTL are requests: not the parts of another sample, nor a transaction that contains
+samples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A statement that takes for ever ends with the key, whatever DuckDB is at."""
+"""Ctrl-C ends an endless statement, whatever DuckDB is doing."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_it_ends_at_once(run: SyntheticRun, sql: str, number: signal.Signals) ->
             process.send_signal(number)
             before_s, ended_s = cpu_s(process.pid), of_children_s()
             assert process.wait(HANG_S) == 130
-            # Of its own time, for others may have the cores.
+            # The CPU time of the process itself, because other processes may use the cores.
             assert of_children_s() - ended_s - before_s < 1.0
             assert process.stderr.read() == "svload: interrupted\n"
         finally:
@@ -47,12 +47,12 @@ def test_it_ends_at_once(run: SyntheticRun, sql: str, number: signal.Signals) ->
 
 
 def of_children_s() -> float:
-    """CPU of all processes that were waited for."""
+    """Return the CPU of all processes that were waited for."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def cpu_s(pid: int) -> float:
-    """What a process has used: well more than its start once it is at the statement."""
+    """Return the CPU of a process: well more than its start once it is at the statement."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -1,6 +1,7 @@
-"""Files that a real JMeter 5.6.3 wrote, with its dashboard's numbers: svload reads the same of them, label by label.
+"""Files that a real JMeter 5.6.3 wrote, with its dashboard's numbers: svload reads the same, label by label.
 
-Percentiles are of JMeter's own rule (ranks of n + 1, straight between them), with a window larger than the file.
+Percentiles follow JMeter's own rule (ranks of n + 1, linear between them), with a window larger than the
+file.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _LEFT_OUT = re.compile(r"^([\d,]+) (rows of transactions|parts of other samples)
 
 
 def read(name: str) -> tuple[Made, Mapping[str, Mapping[str, Any]]]:
-    """What svload makes of a case's file, all of it measured, and JMeter's statistics by label."""
+    """Read a case's file with all of it measured; return it, and JMeter's statistics by label."""
     path = HERE / f"{name}.jtl.gz"
     form = form_of(path)
     assert form == "jtl"
@@ -40,7 +41,7 @@ def read(name: str) -> tuple[Made, Mapping[str, Mapping[str, Any]]]:
 
 
 def by_label(made: Made) -> dict[str, dict[str, NDArray[Any]]]:
-    """Begin and length in ms, and whether each was ok, by JMeter's label."""
+    """Return begin and length in ms, and whether each was ok, by JMeter's label."""
     samples = made.tables["samples"]
     found: dict[str, list[dict[str, NDArray[Any]]]] = {}
     for number, group in enumerate(made.groups):
@@ -56,13 +57,13 @@ def by_label(made: Made) -> dict[str, dict[str, NDArray[Any]]]:
 
 
 def percentile(values: NDArray[Any], p: float) -> float:
-    """As JMeter has it (commons-math, LEGACY)."""
+    """Return the percentile as JMeter computes it (commons-math, LEGACY)."""
     ordered, place = np.sort(values), p / 100 * (len(values) + 1)
     return float(np.interp(place, np.arange(1, len(values) + 1), ordered))
 
 
 def numbers(one: Mapping[str, NDArray[Any]]) -> dict[str, float]:
-    """A label's numbers under the dashboard's names."""
+    """Return a label's numbers under the dashboard's names."""
     took, span_ms = one["took"], (one["begun"] + one["took"]).max() - one["begun"].min()
     return {
         "sampleCount": len(took),
@@ -76,7 +77,7 @@ def numbers(one: Mapping[str, NDArray[Any]]) -> dict[str, float]:
 
 
 def left_out(made: Made) -> dict[str, int]:
-    """How many rows were transactions, and how many parts, as the notes say."""
+    """Return how many rows were transactions, and how many parts, according to the notes."""
     found = [match for note in made.notes if (match := _LEFT_OUT.match(note))]
     return {match[2]: int(match[1].replace(",", "")) for match in found}
 
@@ -112,7 +113,8 @@ Printed = Callable[[str], tuple[dict[str, Any], Mapping[str, Mapping[str, Any]]]
 
 @pytest.fixture
 def printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Printed:
-    """printed(name) → what `svload import FILE --window all --json` prints of a file, and JMeter's statistics."""
+    """Return printed(name) → what `svload import FILE --window all --json` prints of a file, and JMeter's
+    statistics."""
 
     def by_command(name: str) -> tuple[dict[str, Any], Mapping[str, Mapping[str, Any]]]:
         words = ["svload", "import", f"it={HERE / name}.jtl.gz", "--window", "all", "--json"]
@@ -126,7 +128,7 @@ def printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
 
 def metrics_of(expected: Mapping[str, Any]) -> Mapping[str, float]:
-    """The numbers of the one case."""
+    """Return the numbers of the one case."""
     (case,) = expected["findings"]["cases"]
     return {name: metric["value"] for name, metric in case["metrics"].items()}
 

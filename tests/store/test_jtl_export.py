@@ -1,4 +1,4 @@
-"""`svload export --format jtl`: JMeter's columns, which `svload import` reads back to the same requests."""
+"""`svload export --format jtl`: JMeter's columns, which `svload import` reads back as the same requests."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def rows(path: Path) -> list[dict[str, str]]:
 
 
 def test_what_was_imported_comes_out_as_it_was(tmp_path: Path) -> None:
-    """Every column that svload keeps; numbers of threads and messages are its own."""
+    """Every column that svload keeps is equal; numbers of threads and messages are its own."""
     path = files.write_jtl(tmp_path / "a.jtl", LOAD)
     run = files.imported(tmp_path / "runs", path)
     (exported,) = api.export_jtl(str(run.path), tmp_path / "out")
@@ -42,7 +42,8 @@ def test_what_was_imported_comes_out_as_it_was(tmp_path: Path) -> None:
 
 
 def test_svload_s_own_rows_are_jmeters(tmp_path: Path) -> None:
-    """A run of svload's: each finished request of a group that keeps rows, its begin to its end, to the millisecond."""
+    """Each finished request of a group that keeps rows is a row, from its begin to its end, to the
+    millisecond."""
     run = make_run(tmp_path / "runs", cases=1, replicates=1, duration_s=0.4, faults={"*": "errors"})
     (exported,) = api.export_jtl(str(run.path), tmp_path / "out")
     trial = read_trial(run.trial(run.sealed_trials()[0]).path)

@@ -1,4 +1,4 @@
-"""Labels of other tools keep their letters, in whatever alphabet; services of a study do not."""
+"""Labels of other tools keep their letters, in any alphabet; services of a study do not."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def study(folder: Path, request: str, group: str, service: str = "it") -> str:
 
 @pytest.mark.parametrize("label", ["हिन्दी पेज", "e\u0301tape", "สินค้า 2", "שָׁלוֹם"])
 def test_a_label_comes_back_from_an_export_as_it_was(label: str, tmp_path: Path) -> None:
-    """With its thread group, which is called the same."""
+    """With its thread group, which has the same name."""
 
     def imported(path: Path) -> tuple[str, set[str], set[str]]:
         run = api.import_files([str(path)], out=tmp_path / "runs", write_report=False)

@@ -107,7 +107,7 @@ def test_the_last_run_is_the_newest_finished_one_of_its_study_and_profile(tmp_pa
 
 @pytest.mark.parametrize("place", ["trials", "trials/TC0.r1", "trials/TC0.r1/events.jsonl", "derived/more"])
 def test_a_run_that_reaches_out_of_its_folder_is_no_run(tmp_path: Path, place: str) -> None:
-    """What a run sets aside or writes beneath a link would be somebody else's: `trials` once led to /etc."""
+    """Files set aside or written through a link would be somebody else's: `trials` once led to /etc."""
     run = make_run(tmp_path / "runs", cases=1, replicates=1, faults={"*": "unsealed"})
     assert find_run(str(run.path), tmp_path).path == run.path.resolve()
     assert [found.path for found in unfinished_runs(tmp_path / "runs")] == [run.path.resolve()]

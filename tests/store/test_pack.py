@@ -175,7 +175,8 @@ def test_what_a_killed_unpacking_left_goes_with_the_next(run: SyntheticRun, tmp_
 
 
 def test_a_directory_that_points_before_the_beginning_is_refused(run: SyntheticRun, tmp_path: Path) -> None:
-    """A cut in front of it: zipfile takes the files to lie before the pack, and the kernel refuses to go there."""
+    """The pack is cut at its front: zipfile assumes that the files begin before the pack, and the kernel
+    refuses to seek there."""
     made = pack_run(run, tmp_path / "whole.svload.zip")
     whole = made.read_bytes()
     end = whole.rindex(b"PK\x05\x06")

@@ -99,7 +99,7 @@ def test_intervals_are_summed_by_step() -> None:
 
 
 def test_a_table_without_steps_is_of_one(tmp_path: Path) -> None:
-    """As tables were written before steps were told apart."""
+    """Tables were written like this before steps were distinguished."""
     kinds = {name: kind for name, kind in columns.INTERVALS.items() if name != "step"}
     old = table(kinds, [{"due": 5}, {"due": 7}])
     write_trial_tables(tmp_path, {"intervals": old})

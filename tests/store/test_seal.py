@@ -70,7 +70,8 @@ def test_no_seal_is_reported_and_two_are_refused(sealed: Path) -> None:
 
 
 def test_the_seal_comes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The order of what reaches the disk is the promise: a cut at any point leaves either no seal or a whole trial."""
+    """The order of writes to the disk guarantees that a cut at any point leaves either no seal or a whole
+    trial."""
     trial = tmp_path / "t"
     trial.mkdir()
     for name in ("a", "b"):

@@ -79,7 +79,8 @@ def test_a_damaged_table_is_reported_as_such(tmp_path: Path) -> None:
 
 
 def test_a_response_leaves_out_the_time_between_turns_in_which_it_waited_for_a_slot(tmp_path: Path) -> None:
-    """The last request of a turn gets its slot 5 ms into the next one: views, rows and analysis say the same of it."""
+    """The last request of a turn gets its slot 5 ms into the next one: views, rows and analysis agree
+    about it."""
     run = make_run(tmp_path, turns=TurnModel(rounds=4), replicates=1, vus=2)
     name = run.sealed_trials()[0]
     trial = run.trial(name)
@@ -104,6 +105,6 @@ def test_a_response_leaves_out_the_time_between_turns_in_which_it_waited_for_a_s
     data = read_trial(trial)
     took = responses_ns(data.samples)[np.asarray(data.samples["done_ns"]) >= 0]
     assert sorted(value for (value,) in rows) == sorted(took.tolist())
-    # A turn's last nanosecond is the latest at which anything of it is due.
+    # Nothing of a turn is due later than at its last nanosecond.
     assert longest == pytest.approx((waited_ns + service_ns) / 1e9, abs=2e-9)
     assert begin_ns - end_ns > 100 * service_ns, "the pause would show"

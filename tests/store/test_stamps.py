@@ -1,4 +1,4 @@
-"""Time stamps in words, and rows without names: what decides how a JTL is read."""
+"""Time stamps written as text, and rows without a header: what decides how a JTL is read."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_run_past_midnight_takes_a_day_and_no_month(tmp_path: Path) -> None:
 def test_a_file_is_read_one_way_whatever_its_blocks_hold(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only its last block says which number is the day."""
+    """Only its last block shows which number is the day."""
     monkeypatch.setattr("svload.store.foreign.requests.BLOCK_BYTES", 500)
     stamps = ["12/04/2024 23:59:59.000"] * 20 + ["13/04/2024 00:00:00.000"]
     read = read_jtl(headless(tmp_path / "a.jtl", *stamps))
@@ -92,7 +92,7 @@ def test_a_file_is_read_one_way_whatever_its_blocks_hold(
 
 @pytest.mark.parametrize("sign", [",", ";", "\t"])
 def test_rows_in_quotes_are_rows(sign: str, tmp_path: Path) -> None:
-    """With and without names, of JMeter and of a table."""
+    """With and without a header, of JMeter and of a table."""
     whole = files.write_jtl(tmp_path / "whole.jtl", files.closed_loop(users=2, lasts=2_000))
     rows = list(csv.reader(whole.read_text().splitlines()))
     for name, some, form in (

@@ -1,4 +1,4 @@
-"""A run whose files are no files, or no artefacts, is damaged, and nobody waits for it."""
+"""A run whose files aren't regular files, or aren't artefacts, is damaged; reading it never blocks."""
 
 from __future__ import annotations
 

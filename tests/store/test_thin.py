@@ -1,5 +1,5 @@
-"""A thin copy says the same of the kept window, is smaller, names no folder of its machine,
-and owns up to what it changed."""
+"""A thin copy gives the same results for the kept window, is smaller, names no folder of its machine, and
+states what was changed."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_findings_are_the_same_and_nothing_counts_as_damaged(run: SyntheticR
 
 
 def test_a_thin_copy_may_remake_its_findings(run: SyntheticRun, tmp_path: Path) -> None:
-    """They are no sealed fact: a report of another day makes them anew, which is no damage."""
+    """They are no sealed fact: a later report recomputes them, which is no damage."""
     api.analyse(run)
     opened = open_pack(api.pack(str(run.path), tmp_path / "thin.zip", thin=True), tmp_path / "cache")
     assert api.verify(str(opened.path))["made_again"] == []
@@ -130,7 +130,8 @@ def _by_bucket(table: dict[str, np.ndarray], metric: int, low: int, high: int) -
 
 
 def test_what_is_merged_to_one_interval_is_still_there_under_a_later_cut(run: SyntheticRun) -> None:
-    """A pack made by older rules lost the service times of all cells whose warm-up newer ones cut later."""
+    """A pack made by older rules lost the service times of all cells whose warm-up is cut later by newer
+    rules."""
     whole = {name: np.asarray(cells) for name, cells in read_trial(run.trial("TC1.r1")).histograms.items()}
     thin, metric = coarsen(whole, (40, 160)), HISTOGRAM_METRICS.index("generator_lag")
     assert _by_bucket(thin, metric, 80, 160) == _by_bucket(whole, metric, 40, 160) != {}

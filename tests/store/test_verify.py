@@ -1,4 +1,4 @@
-"""`svload verify`: whatever is taken from a run, put into it or changed in it is named, once."""
+"""`svload verify` names whatever is removed from a run, added or changed, once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from svload.store.seal import altered_reports, journal_mark, sha256_file
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> RunDir:
-    """A synthetic run whose journal has seen its seals, as that of a real one has."""
+    """Make a synthetic run whose journal records its seals, like that of a real one."""
     run = make_run(tmp_path_factory.mktemp("made"), cases=2, replicates=2)
     with Journal(run.events) as journal:
         journal.write(Event("placement", {"sha256": sha256_file(run.placement_path)}))
@@ -44,12 +44,12 @@ def rewrite(path: Path, old: str, new: str) -> None:
 
 
 def wrong(run: RunDir) -> None:
-    """Findings that say something else of a trial."""
+    """Return findings that contradict a trial."""
     rewrite(run.findings_path, '"instrument": "VALID"', '"instrument": "REFUSED"')
 
 
 def reseal(run: RunDir) -> None:
-    """A file of a trial changed, and its digest in the seal with it."""
+    """Change a file of a trial, and its digest in the seal with it."""
     trial = run.trial("TC0.r1")
     rewrite(trial.lab, '"services"', ' "services"')
     seal = json.loads(trial.seal.read_text())
@@ -138,7 +138,7 @@ def test_one_damage_hides_no_other(run: RunDir, unreadable: str, how: str, other
         tamper, paths = TAMPERED[what]
         tamper(run)
         expected |= set(paths)
-    if "no journal" in others:  # nobody else knows which seal is another
+    if "no journal" in others:  # nothing else shows that a seal is not the original
         expected.remove("trials/TC0.r1/seal.json")
     named = [str(Path(str(problem.details["path"])).relative_to(run.path)) for problem in verify_run(run)]
     assert expected <= set(named)
@@ -157,7 +157,7 @@ def test_a_sealed_trial_that_is_gone_is_not_measured_again(run: RunDir, what: st
 
 
 def test_the_inputs_are_held_by_the_seals(run: RunDir) -> None:
-    """A table changed, with its digest beside it or without: the seals were made under the other one."""
+    """A table is changed, with its digest beside it or without: the seals were made under the other one."""
     (table,) = run.inputs.glob("*.csv")
     table.write_bytes(table.read_bytes() + b"\n")
     (problem,) = verify_run(run)
@@ -179,10 +179,10 @@ def test_edited_findings_are_regenerated_and_reported(run: RunDir) -> None:
 
 
 def test_a_report_that_is_not_as_it_was_written_is_named(run: RunDir) -> None:
-    """Whatever is changed of it, by one byte or to nothing; a deleted file misleads nobody."""
+    """Any change of it is reported, by one byte or to nothing; a deleted file misleads nobody."""
     _, files = api.report(run)
     assert api.verify(str(run.path))["altered"] == []
-    files.pop("findings.json")  # made again of the rest
+    files.pop("findings.json")  # regenerated from the rest
     wanted = {"report.html", "report.xlsx", "junit.xml", "summary.md", "probe.parquet", "checks.parquet"}
     assert wanted <= set(files)
     for number, path in enumerate(files.values()):
