@@ -1,4 +1,4 @@
-"""What the tests of studies share: a study's own script as a module, its committed packs, its README's words."""
+"""Helpers for tests of studies: a study's own script as a module, its committed packs, its README's text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from svload.store import RunDir, open_pack
 
 
 def script(path: Path) -> ModuleType:
-    """The file, imported anew under a name of its own; dataclasses look it up in sys.modules."""
+    """Import the file under a new name; dataclasses look it up in sys.modules."""
     spec = importlib.util.spec_from_file_location(f"{path.parent.name}_{path.stem}".replace("-", "_"), path)
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
@@ -24,7 +24,7 @@ def script(path: Path) -> ModuleType:
 
 
 def packed(pack: Path) -> Any:
-    """A module's fixture of a committed pack, opened once: `run = packed(PATH)`."""
+    """Return a module's fixture of a committed pack, opened once: `run = packed(PATH)`."""
 
     @pytest.fixture(scope="module")
     def opened(tmp_path_factory: pytest.TempPathFactory) -> RunDir:
@@ -34,12 +34,12 @@ def packed(pack: Path) -> Any:
 
 
 def words_of(page: Path) -> str:
-    """Its text as one line, whatever its lines were."""
+    """Return its text as a single line."""
     return " ".join(page.read_text(encoding="utf-8").split())
 
 
 def rows_of(table: OwnTable) -> str:
-    """The table's lines as a page shows them."""
+    """Return the table's lines as a page shows them."""
     lines = [line for line in table.markdown().splitlines() if line.startswith("|")]
     assert len(lines) > 2, table.title
     return "\n".join(lines)

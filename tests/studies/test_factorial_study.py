@@ -1,4 +1,4 @@
-"""studies/002-factorial-redis: the paper's cells, and what the README says of its run."""
+"""studies/002-factorial-redis: the paper's cells, and what the README says about its run."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def lock(file: str, profile: str | None) -> Lock:
 
 @cache
 def page_bytes(count: int) -> int:
-    """What the target's page of 1! to `count`! has, joined by spaces."""
+    """Return the content of the target's page of 1! to `count`!, joined by spaces."""
     logs = accumulate(map(math.log10, range(1, count + 1)))
     return sum(len(f"{n}!=") + int(log) + 1 for n, log in enumerate(logs, 1)) + count - 1
 
@@ -126,7 +126,7 @@ def tables() -> ModuleType:
 
 @pytest.fixture(scope="module")
 def made(run: RunDir, findings: Findings, tables: ModuleType) -> dict[str, OwnTable]:
-    """What tables.py prints of it, by title."""
+    """Return what tables.py prints of it, by title."""
     return {table.title: table for table in tables.tables(findings, tables.asking(run.path))}
 
 

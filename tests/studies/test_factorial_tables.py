@@ -1,4 +1,5 @@
-"""studies/002-factorial-redis/tables.py: the tables of its other studies, and what is said where there is nothing to tell."""
+"""studies/002-factorial-redis/tables.py: the tables of its other studies, and what they print without
+data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The second paper's web server on a real Redis: exact, and never a 500."""
+"""The second paper's web server on a real Redis: exact results, and never a 500."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ Ask = Callable[[str], tuple[int, str]]
 
 @pytest.fixture(scope="module")
 def python() -> Path:
-    """The target's own environment."""
+    """Return the Python of the target's own environment."""
     return python_with(TARGET / "requirements.txt")
 
 
 @contextmanager
 def serving(python: Path, folder: Path, storage: str, redis: bool = True) -> Iterator[Ask]:
-    """Redis and the target, and how to ask it: (status, body)."""
+    """Run Redis and the target; yield a function that asks it: (status, body)."""
     redis_port, port = free_port(), free_port()
     store = f"redis-server --port {redis_port} --bind 127.0.0.1 --save '' --dir {folder}"
     web = (

@@ -1,4 +1,4 @@
-"""studies/005-file-server: files as long as expected, and what the README says of its runs."""
+"""studies/005-file-server: files of the expected length, and what the README says about its runs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def make_files() -> ModuleType:
 
 
 def written(template: Template, row: int) -> str:
-    """A turn's text; a feeder's column is its row, every other part its name."""
+    """Return a turn's text; a feeder's column is its row, every other part its name."""
     parts = [
         str(row) if isinstance(part, FeederPart) else getattr(part, "text", getattr(part, "var", ""))
         for part in template
@@ -92,7 +92,8 @@ def test_it_is_whole(run: RunDir, findings: Findings) -> None:
 
 
 def test_sending_the_file_leads_from_500_kb_on(run: RunDir) -> None:
-    """Over all users of a size; at 500 KB single cases have some 200 samples, and one of the seven another answer."""
+    """Over all users of a size; at 500 KB single cases have some 200 samples, and one of the seven
+    differs."""
     callgraph = own_script("callgraph")
     at = list(callgraph.HEAD).index("paper: upload_file")
     agree = dict.fromkeys(("1KB", "10KB", "50KB", "500KB", "1MB", "50MB", "500MB"), 0)
@@ -121,7 +122,7 @@ PACKS = {"new-short": 27, "different-demo": 54, "mended-short": 36}
 
 @pytest.fixture(scope="module")
 def others(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[RunDir, Findings]]:
-    """The three runs of the studies beside it."""
+    """Return the three runs of the studies beside it."""
     opened = {
         name: open_pack(STUDY / f"example/file-server-{name}.svload.zip", tmp_path_factory.mktemp(name))
         for name in PACKS

@@ -20,7 +20,7 @@ def tables() -> ModuleType:
 
 
 def curve(*resources: str) -> LoadCurve:
-    """Of which the first resource is full first."""
+    """Return a curve whose first resource is full first."""
     demands = tuple(
         DemandFound(resource=name, limited_by="", capacity=2.0, demand_s=0.001, low=None, high=None, at_rest=0.0,
                     most_used=1.9, bottleneck=at == 0)

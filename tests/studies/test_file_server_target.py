@@ -1,4 +1,4 @@
-"""The fifth paper's servers on a real MariaDB, under ASan and UBSan: bad peers do no harm."""
+"""The fifth paper's servers on a real MariaDB, under ASan and UBSan: misbehaving peers do no harm."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SANITIZED = {
 
 @dataclass
 class Servers:
-    """Both servers, where they listen, and what they said at their end."""
+    """Both servers: where they listen, and their output at their end."""
 
     port: int
     auth_port: int
@@ -39,7 +39,7 @@ class Servers:
     pooled: bool = False
 
     def ask(self, *lines: str | bytes, port: int | None = None) -> bytes:
-        """Everything that comes back after these lines."""
+        """Return everything that comes back after these lines."""
         with socket.create_connection(("127.0.0.1", port or self.port), 20) as peer:
             for line in lines:
                 peer.sendall(line.encode() + b"\n" if isinstance(line, str) else line)
@@ -58,7 +58,7 @@ def _programs(needs: Callable[..., None]) -> None:
 
 @pytest.fixture(scope="module")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The socket of a private MariaDB that has the table and its user."""
+    """Return the socket of a private MariaDB that has the table and its user."""
     folder = tmp_path_factory.mktemp("db")
     data, path, port = folder / "data", folder / "s", free_port()
     common = f"--no-defaults --user=root --datadir={data}"
@@ -79,7 +79,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[[bool], Path]:
-    """built(checked) → the folder with both programs."""
+    """Return built(checked) → the folder with both programs."""
     made: dict[bool, Path] = {}
 
     def build(checked: bool) -> Path:
@@ -107,8 +107,8 @@ def serving(
     keep_auth: bool = False,
     timeout: float = 20,
 ) -> Iterator[Servers]:
-    """Both servers until the block ends; then each must have ended by itself with 0, and
-    sanitizers have found nothing."""
+    """Run both servers until the block ends; then each must have ended by itself with 0, and sanitizers
+    have found nothing."""
     files = folder / "files"
     files.mkdir(exist_ok=True)
     (files / "small").write_bytes(b"x" * 1_000)
@@ -206,7 +206,7 @@ def test_counters_agree(servers: Servers) -> None:
 
 
 def _hostile(servers: Servers, port: int, number: int) -> bytes:
-    """One bad peer of each kind, of the file server or of the authentication server."""
+    """Return one bad peer of each kind, of the file server or of the authentication server."""
     user = f"{'get' if port == servers.port else 'auth'}:{_user(servers)}:secret\n".encode()
     with socket.create_connection(("127.0.0.1", port), 30) as peer:
         try:
@@ -218,7 +218,7 @@ def _hostile(servers: Servers, port: int, number: int) -> bytes:
                 case 2:
                     peer.sendall(b"get:us")  # half-closed in mid-line
                 case 3:
-                    peer.sendall(user)  # no file's name comes
+                    peer.sendall(user)  # no file name comes
                 case 4:
                     peer.sendall(user + b"large\n")
                     peer.recv(100)
@@ -236,14 +236,15 @@ def _hostile(servers: Servers, port: int, number: int) -> bytes:
         except TimeoutError:
             raise
         except OSError:
-            return b"reset"  # it was let go before it had ended
+            return b"reset"  # it was disconnected before it had ended
 
 
 @pytest.mark.parametrize("which", ["file server", "authentication server"])
 def test_a_thousand_bad_peers_at_once_neither_crash_nor_leak(servers: Servers, which: str) -> None:
-    """Under ASan and UBSan; leaks are looked for at the end of each process, and descriptors, threads and children here.
+    """Under ASan and UBSan. Leaks are checked at the end of each process; descriptors, threads and children
+    here.
 
-    As the paper has it the authentication server is a process a connection: a hundred of these are held.
+    As in the paper the authentication server is one process per connection: a hundred of these are held.
     """
     port = servers.port if which == "file server" else servers.auth_port
     good = b"ok\nfile 1000\n" if port == servers.port else b"ok\n"
@@ -264,7 +265,7 @@ def test_a_thousand_bad_peers_at_once_neither_crash_nor_leak(servers: Servers, w
 
 
 def _pids(port: int) -> list[int]:
-    """The processes of the server that listens there: itself and its children."""
+    """Return the processes of the server that listens there: itself and its children."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -280,13 +281,13 @@ def _pids(port: int) -> list[int]:
 
 
 def _descriptors(pid: int) -> int:
-    """How many a process has open."""
+    """Return how many descriptors a process has open."""
     return len(list(Path(f"/proc/{pid}/fd").iterdir()))
 
 
 def test_who_says_nothing_is_let_go(built: Callable[[bool], Path], database: Path, tmp_path: Path) -> None:
     with serving(built(True), database, tmp_path, timeout=0.5) as servers:
-        wait_until(lambda: servers.stats()["broken"] == 1)  # who looked whether it listens
+        wait_until(lambda: servers.stats()["broken"] == 1)  # the process that checked whether it listens
         with socket.create_connection(("127.0.0.1", servers.port), 10) as silent:
             assert silent.recv(10) == b""
         wait_until(lambda: servers.stats()["broken"] == 2)

@@ -1,4 +1,5 @@
-"""Every profile of every study in studies/ can be planned, and what it compares can be decided, demos aside."""
+"""Every profile of every study in studies/ can be planned, and its comparisons can be decided, demos
+aside."""
 
 from __future__ import annotations
 

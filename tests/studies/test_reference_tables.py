@@ -1,4 +1,5 @@
-"""Published tables under studies/: mistakes caught by name, and where ours goes beside them."""
+"""Published tables under studies/: their mistakes are found by name, and our numbers are shown beside
+theirs."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ TABLES = {
         (SVLOAD, "means-not-named", ("cache-vs-backend uses the means before", "http-vs-https uses the means after")),
         # 001: after tuning the cache is slower than the backend
         (SVLOAD, "effect-reverses", ("TC7→TC11: the ratio of times goes from 0.65 before to 1.74 after", "TC0→TC2")),
-        # 001: misses beat hits, no counter shows that hits hit
+        # 001: misses are faster than hits, and no counter shows that hits hit
         (SVLOAD, "hits-unverified", ("TC9 420 ms < TC11 820 ms", "TC21 1.18 s < TC23 1.67 s")),
         # 001: layers changed at once, no interval in any table
         (SVLOAD, "layers-at-once", ("varnish, memcached, kernel, swift, network",)),
@@ -54,7 +55,7 @@ TABLES = {
         (FACTORIAL, "delay-is-think-time", ("223.65/s × (22.4 ms + 200 ms) = " "49.7 of " "50 users", "did not make the server faster")),
         # 002: L of 51–60 with 50 threads
         (FACTORIAL, "littles-law", ("cpus 0.8, delay_ms 100: X·(R + Z) " "is 59.7 " "with 50 " "users (+19 %)", "late completions counted")),
-        # 002: −20 % CPU changes throughput by −2 %, and 0.9 CPU looks faster than 1.0
+        # 002: −20 % CPU changes throughput by −2 %, and 0.9 CPU appears faster than 1.0
         (FACTORIAL, "limit-never-acted", ("cpus from 1.0 to 0.8 changes throughput by −2 % (elasticity 0.09)",)),
         (FACTORIAL, "smaller-limit-faster", ("cpus 0.9 looks 9 % faster than 1.0",)),
         # 002: elasticities from −0.10 to 2.70
@@ -77,7 +78,7 @@ TABLES = {
         (LOCUST, "ramp-in-statistics", ("vus 10 14 %", "vus 150 88 %")),
         # 004: saturated from the first level, at about 1 Gbit/s
         (LOCUST, "saturated-from-first-level", ("25.1, 24.8, 25.3, 25.7/s at 10, " "50, 100, " "150 users", "0.99 to 1.03 Gbit/s: perhaps a link of " "1 Gbit/s")),
-        # 004: the generator, its disk writes and Python share one machine; the servers stand elsewhere
+        # 004: the generator, its disk writes and Python share one machine; the servers are elsewhere
         (LOCUST, "generator-shared", ("shares its machine with its own disk writes and Python",)),
         # 005: X·R = 1.88 against N = 2, about 12 requests, N* = 1 at the lowest level
         (FILES, "littles-law", ("500MB: X·(R + Z) is 1.88 with 2 users (−5.9 %)",)),
@@ -100,7 +101,7 @@ def test_a_finding_names_its_rows() -> None:
 
 
 def test_the_first_scenario_keeps_littles_law() -> None:
-    """L of the second scenario alone is told: the first is within 3 %."""
+    """L of the second scenario alone is reported: the first is within 3 %."""
     (finding,) = found(FACTORIAL, "littles-law")
     assert min(finding.lines) > 10
 
@@ -127,14 +128,14 @@ TEN = known(9.9, 10.1)
         (known(6, 7), 0.7, "agrees"),
         (known(6, 7), 1.4, "opposite"),
         (known(9.8, 12), 1.4, "not told apart"),
-        # the paper's stays: 25.1 and 24.8, 25.3, 25.7 downloads/s; 223.80 and 223.65 requests/s
+        # unchanged in the paper: 25.1 and 24.8, 25.3, 25.7 downloads/s; 223.80 and 223.65 requests/s
         (known(14, 16), 0.988, "ours alone moves"),
         (known(6, 7), 0.988, "ours alone moves"),
         (known(14, 16), 1.02, "ours alone moves"),
         (known(9.9, 10.2), 1.008, "agrees: both stay"),
         (known(9.8, 10.0), 223.65 / 223.80, "agrees: both stay"),
-        (known(10.15, 10.2), 1.02, "agrees: both stay"),  # told apart, and yet by less than is flat
-        (known(8, 13), 1.008, "not told apart"),  # too wide to say that it stays
+        (known(10.15, 10.2), 1.02, "agrees: both stay"),  # different, but by less than counts as flat
+        (known(8, 13), 1.008, "not told apart"),  # too wide to conclude that it is unchanged
         # just beyond: a direction
         (known(14, 16), 1.051, "agrees"),
         (known(14, 16), 0.949, "opposite"),

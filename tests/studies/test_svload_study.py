@@ -1,4 +1,4 @@
-"""studies/001-svload: the paper's cases and sets, and what the README says of its runs."""
+"""studies/001-svload: the paper's cases and sets, and what the README says about its runs."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def place(row: dict[str, str]) -> tuple[str, ...]:
 
 
 def plain(parameter: str, written: str) -> Any:
-    """As svload writes it: CACHESIZE is KiB, times are bare seconds."""
+    """Return it in svload's notation: CACHESIZE is KiB, times are bare seconds."""
     if parameter == "CACHESIZE":
         return f"{written.removesuffix('k')} KiB"
     bare = written.removesuffix("s")
@@ -140,13 +140,14 @@ def table(run: RunDir, title: str) -> OwnTable:
 
 
 def rows(run: RunDir, title: str) -> dict[tuple[str, ...], dict[str, str]]:
-    """By its first two cells: each row as column → text."""
+    """Return by its first two cells each row as column → text."""
     found = table(run, title)
     return {row[:2]: dict(zip(found.head, row, strict=True)) for row in found.rows}
 
 
 def test_the_campaign_is_complete(campaign: RunDir) -> None:
-    """By the findings in the pack; the README's example verifies it, test_svload_tables.py analyses it again."""
+    """By the findings in the pack; the README's example verifies it, test_svload_tables.py analyses it
+    again."""
     findings = Findings.read(campaign.findings_path)
     assert findings.complete
     assert findings.sealed_trials == 320
@@ -165,7 +166,7 @@ def test_what_fails_first_is_in_the_readme_as_its_table_has_it(first: RunDir) ->
 
 
 def test_a_success_that_leaves_out_who_waited_is_refused(first: RunDir) -> None:
-    """145 of 145 requests of the window were answered, and 3,772 of 4,145 of the load failed."""
+    """145 of 145 requests of the window were answered, but 3,772 of 4,145 of the load failed."""
     found = next(trial for trial in api.runs.read_findings(first).trials if trial.trial == "TC9.lab-final.r1")
     success = found.metrics["background.success_rate"]
     assert success.value == 1.0

@@ -1,4 +1,4 @@
-"""studies/001-svload/tables.py: the paper's tables beside ours, and what those say wrongly, told by name."""
+"""studies/001-svload/tables.py: the paper's tables beside ours, and the mistakes in the former, by name."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def known(value: float) -> Estimate:
 
 
 class Maker:
-    """Findings of a campaign whose numbers are said: TC7.default=(time, success, …)."""
+    """Makes findings of a campaign with given numbers: TC7.default=(time, success, …)."""
 
     def __init__(self) -> None:
         self.cases: list[CaseResult] = []
@@ -86,7 +86,7 @@ def test_time_is_not_ranked_where_success_differs(beside: ModuleType) -> None:
 
 
 def test_a_difference_that_blocks_cannot_distinguish_has_no_direction(beside: ModuleType) -> None:
-    """Noise that both sides of a block share cancels; noise of their own does not."""
+    """Noise that both sides of a block share cancels; noise of one side does not."""
     shared = Maker().add("TC7", "default", 1.0, spread=20).add("TC7", "final", 0.95, spread=20)
     assert row(beside.times(beside.sides([shared.findings()])), "TC7")["direction"] == "agrees"
     apart = Maker().add("TC7", "default", 1.0, spread=20).add("TC7", "final", 0.95, spread=-20)
@@ -94,7 +94,7 @@ def test_a_difference_that_blocks_cannot_distinguish_has_no_direction(beside: Mo
 
 
 def refused(trial: TrialResult) -> TrialResult:
-    """The trial with each of its numbers refused."""
+    """Return the trial with each of its numbers refused."""
     no = Belief(grade="REFUSED")
     return evolve(trial, metrics={key: evolve(one, belief=no) for key, one in trial.metrics.items()})
 
@@ -174,14 +174,14 @@ WORKER = full("connections of a worker", "connections", 1.5)
 
 
 def with_evidence(made: Maker, *evidence: CaseEvidence) -> Findings:
-    """The cases in the order in which they were added have this evidence."""
+    """Give the cases, in the order in which they were added, this evidence."""
     found = made.findings()
     cases = tuple(evolve(case, evidence=one) for case, one in zip(found.cases, evidence, strict=True))
     return evolve(found, cases=cases)
 
 
 def test_what_gives_way_first_is_reported_for_both_sides_and_apart_from_cpu(beside: ModuleType) -> None:
-    """A core that is full first hides no queue."""
+    """A core that is full first does not hide a queue."""
     made = Maker().add("TC1", "default", 0.3).add("TC1", "final", 0.3)
     before = CaseEvidence(limits=(WORKER, CORE), refusals=(OVERFLOWS,))
     findings = with_evidence(made, before, CaseEvidence(limits=(CORE,)))
@@ -216,7 +216,7 @@ def test_what_fails_first_stands_beside_what_was_measured_by_hand(beside: Module
 
 
 def test_beside_a8_stands_the_success_of_the_whole_load(beside: ModuleType) -> None:
-    """Of the window's few requests all may have been answered, and their number be refused."""
+    """All of the window's few requests may have been answered, and the number be refused."""
     made = Maker()
     for tuning, failed in (("lab-default", 300.0), ("lab-final", 100.0)):
         made.add("TC7", tuning, 1.0, spread=0, background__requests=400.0, background__failed=failed)
@@ -227,14 +227,15 @@ def test_beside_a8_stands_the_success_of_the_whole_load(beside: ModuleType) -> N
 
 
 def test_two_runs_are_not_pairs(beside: ModuleType) -> None:
-    """Noise that both runs share by chance of their order cancels nothing."""
+    """Noise that both runs share by chance of their order does not cancel."""
     before, after = (Maker().add("TC7", "", time_s, spread=20).findings() for time_s in (1.0, 0.95))
     assert row(beside.times(beside.sides([before, after])), "TC7")["direction"] == "ours not told apart"
 
 
 @pytest.fixture(scope="module")
 def mistakes(beside: ModuleType) -> list[str]:
-    """The names of those in the paper's tables (how each is told: test_reference_tables.py)."""
+    """Return the names of the mistakes in the paper's tables (for their reports see
+    test_reference_tables.py)."""
     names = sorted({row[0] for row in beside.mistakes().rows})
     assert len(names) == 9
     return names
@@ -258,7 +259,7 @@ def test_a_committed_campaign_contains_all_of_it(
 def test_the_report_of_a_committed_pack_names_the_papers_mistakes(
     mistakes: list[str], pack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its own tables are in the pack: nobody has to make them first."""
+    """Its own tables are in the pack, so they need not be made first."""
     monkeypatch.setenv("SVLOAD_CACHE", str(tmp_path))
     run = api.find_run(str(pack))
     assert run.path.is_relative_to(tmp_path)

@@ -1,4 +1,4 @@
-"""The committed run of the fourth paper's study: whole, and what its README says came out."""
+"""The committed run of the fourth paper's study: it is whole, and its README states its results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def findings(run: RunDir) -> Findings:
 
 @pytest.fixture(scope="module")
 def tables(run: RunDir) -> dict[str, OwnTable]:
-    """Those of tables.py, which the pack holds: they are made of rows, and a thin pack has none."""
+    """Return the tables of tables.py, which the pack contains: they are made from rows, which a thin pack
+    lacks."""
     return {one.title: one for one in api.read_tables(run.tables_path)}
 
 

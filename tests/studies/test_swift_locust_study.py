@@ -1,4 +1,5 @@
-"""studies/004-swift-locust: its levels are the paper's users and times, and its queries tell what they say."""
+"""studies/004-swift-locust: its levels are the paper's users and times, and its queries return what they
+should."""
 
 from __future__ import annotations
 
@@ -52,7 +53,8 @@ STATISTICS = ("mean", "std", "min", "p25", "p50", "p75", "max")
 
 
 def scaled(served_per_s: float) -> dict[tuple[int, str], dict[str, float]]:
-    """What scale.sql tells of a server that is full from the first user on: users / served_per_s each."""
+    """Return the result of scale.sql for a server that is full from the first user on: users /
+    served_per_s each."""
     with duckdb.connect(":memory:") as base:
         base.execute("create table cases (case_name text, users text)")
         base.execute("create table trials (trial text, window_from_ns bigint, window_to_ns bigint)")
@@ -86,7 +88,7 @@ def test_the_paper_beside_a_run_is_the_papers_table() -> None:
 
 
 def made_up(tables: Mapping[str, str], sql: str, **rows: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
-    """What a query of the study answers over tables that hold these rows."""
+    """Return the result of a query of the study over tables with these rows."""
     with duckdb.connect(":memory:") as base:
         for name, columns in tables.items():
             base.execute(f"create table {name} ({columns})")
@@ -98,7 +100,7 @@ def made_up(tables: Mapping[str, str], sql: str, **rows: Sequence[Sequence[Any]]
 
 
 def downloads(times_s: Sequence[float], trial: str = "t", case: str = "vus-10") -> list[tuple[Any, ...]]:
-    """Ok downloads of one user, one after the other, each of another row."""
+    """Return ok downloads of one user, one after the other, each of another row."""
     rows, at_ns = [], 0
     for number, time_s in enumerate(times_s):
         done_ns = at_ns + int(time_s * S_NS)
@@ -137,7 +139,7 @@ def test_outliers_have_the_whole_services_cpu_once() -> None:
 
 
 def test_each_level_shows_its_own_outliers() -> None:
-    """Slower ones of another level crowd none out."""
+    """Slower ones at another level don't displace any."""
     cases = [("vus-10", "vus-10"), ("vus-150", "vus-150")]
     found = made_up(
         OF_DOWNLOADS,
@@ -156,7 +158,7 @@ def test_each_level_shows_its_own_outliers() -> None:
 @pytest.mark.parametrize(
     ("rows", "in_order"),
     [
-        ([0, 1, 2, 3] * 5, 1.0),  # a script that begins anew after the last
+        ([0, 1, 2, 3] * 5, 1.0),  # a script that begins again after the last
         ([2, 3, 0, 1] * 5, 1.0),
         ([0, 1, 2, 0, 1, 3], 0.6),  # 2 → 0 is no wrap, since there is a 3
         ([0, 2, 1, 3, 0, 2, 1, 3], 0.143),
@@ -187,7 +189,8 @@ def test_the_spread_is_of_trials_that_were_not_refused() -> None:
 
 
 def test_operations_are_reported_by_second() -> None:
-    """In 10 s of one trial: a put and two reads of 200 KiB that were ok, one that failed, one before the window."""
+    """In 10 s of one trial: a put and two reads of 200 KiB that were ok, one that failed, one before the
+    window."""
     row = "t", "middle", "users"
     samples = [
         (*row, 0, 0, 11 * S_NS, 12 * S_NS, 0),
