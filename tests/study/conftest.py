@@ -1,4 +1,4 @@
-"""A small study with every section, and a way to write studies down and load them."""
+"""A small study with every section, and helpers to write and load studies."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ profiles:
 
 
 def problems_of(folder: Path, text: str, **options: Any) -> tuple[Problem, ...]:
-    """What is wrong with a study of that text."""
+    """Return the problems of a study with that text."""
     (folder / "study.yaml").write_text(text, encoding="utf-8")
     with pytest.raises(SvloadError) as found:
         load_study(folder, **options)
@@ -76,7 +76,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def load(folder: Path) -> Callable[..., Lock]:
-    """load(text, **options) → the lock of a study with that text."""
+    """Return load(text, **options) → the lock of a study with that text."""
 
     def loaded(text: str = SMALL, **options: Any) -> Lock:
         (folder / "study.yaml").write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Places of a study file, two values for each, and why a factor is refused there."""
+"""Places of a study file, two values for each, and the reason if a factor is refused there."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ WRITES = {"get": None, "put": "http://store/in", "body": {"random": "1 KiB"}, "a
 
 
 class Place(NamedTuple):
-    """Where a value stands, what it is at either level, and, where the plan refuses a
-    factor there, words of its reason."""
+    """A place of a value, the value at either level, and, if the plan refuses a factor there, words of its
+    reason."""
 
     path: tuple[str | int, ...]
     one: Any
@@ -43,7 +43,7 @@ class Place(NamedTuple):
 
 
 def merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
-    """Mappings merge, everything else is replaced; None takes out."""
+    """Merge mappings, replace everything else; None removes."""
     for key, value in over.items():
         if isinstance(value, dict) and isinstance(base.get(key), dict):
             merged(base[key], value)
@@ -55,31 +55,31 @@ def merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
 
 
 def feeder(key: str, one: Any, other: Any, refused: str = "", **more: Any) -> Place:
-    """A key of a feeder of the study's own rows."""
+    """Return a place: a key of a feeder of the study's own rows."""
     rows = {} if key in ("values", "csv", "parquet", "range") else {"values": ["a", "b", "c"]}
     over = {"feeders": {"row": {**rows, **more}}, "requests": {"fetch": {"get": "http://store/${row.value}"}}}
     return Place(("feeders", "row", key), one, other, refused, over)
 
 
 def asked(key: str, one: Any, other: Any, refused: str = "", **more: Any) -> Place:
-    """A key of a request."""
+    """Return a place: a key of a request."""
     return Place(("requests", "fetch", key), one, other, refused, {"requests": {"fetch": more}})
 
 
 def sent(key: str, one: Any, other: Any, refused: str = "", **more: Any) -> Place:
-    """A key of a request with a body."""
+    """Return a place: a key of a request with a body."""
     return asked(key, one, other, refused, get=None, post="http://store/in", **more)
 
 
 def turn(key: str, one: Any, other: Any, refused: str = "") -> Place:
-    """A turn of a dialogue."""
+    """Return a place: a turn of a dialogue."""
     turns = [{"send": "hello"}, {"expect": "x"}] if key != "send" else [{"expect": "x"}]
     over = {"requests": {"fetch": {"get": None, "tcp": "tcp://store", "dialogue": [*turns, {}]}}}
     return Place(("requests", "fetch", "dialogue", len(turns), key), one, other, refused, over)
 
 
 def taken(key: str, one: Any, other: Any, refused: str = "") -> Place:
-    """A variable taken by a first step, used by a second."""
+    """Return a place: a variable taken by a first step, used by a second."""
     over = {
         "requests": {"log-in": {"get": "http://store/in", "take": {"token": {}}}, "use": {"get": "http://store/${token}"}},
         "traffic": {"load": {"request": None, "scenario": ["log-in", "use"]}},
@@ -88,17 +88,17 @@ def taken(key: str, one: Any, other: Any, refused: str = "") -> Place:
 
 
 def load(key: str, one: Any, other: Any, refused: str = "", **more: Any) -> Place:
-    """A key of the closed group."""
+    """Return a place: a key of the closed group."""
     return Place(("traffic", "load", key), one, other, refused, {"traffic": {"load": more}})
 
 
 def group(kind: str, key: str, one: Any, other: Any, refused: str = "", **more: Any) -> Place:
-    """A key of a group of another executor."""
+    """Return a place: a key of a group of another executor."""
     return load(key, one, other, refused, vus=None, executor=kind, **more)
 
 
 def step(key: str, one: Any, other: Any, refused: str = "", **more: Any) -> Place:
-    """A key of a step before each trial."""
+    """Return a place: a key of a step before each trial."""
     fill = {"executor": "shared-iterations", "iterations": 5, "request": "GET http://store/in"}
     groups = {"fill": fill} if "fill" in (one, more.get("populate")) else {}
     over = {"before_trial": [more], "traffic": groups}
@@ -106,12 +106,12 @@ def step(key: str, one: Any, other: Any, refused: str = "", **more: Any) -> Plac
 
 
 def fault(key: str, one: Any, other: Any, refused: str = "", **more: Any) -> Place:
-    """A key of a planned fault."""
+    """Return a place: a key of a planned fault."""
     return Place(("faults", 0, key), one, other, refused, {"faults": [more]})
 
 
 def limit(path: tuple[str, ...], one: Any, other: Any, refused: str = "") -> Place:
-    """A limit that a planned fault sets, of a service with a link."""
+    """Return a place: a limit that a planned fault sets, of a service with a link."""
     written: dict[str, Any] = {path[0]: {}} if len(path) > 1 else {}
     lab = {"own": {"link": {"rate": "1 GB/s", "latency": "1 ms"}}}
     over = {"lab": lab, "faults": [{"at": "1s", "limit": {"own": written}}]}
@@ -119,7 +119,7 @@ def limit(path: tuple[str, ...], one: Any, other: Any, refused: str = "") -> Pla
 
 
 def top(key: str, one: Any, other: Any, refused: str) -> Place:
-    """A section of the study."""
+    """Return a place: a section of the study."""
     return Place((key,), one, other, refused)
 
 
@@ -128,7 +128,7 @@ USERS = {"factors": {"users": [1, 2]}, "traffic": {"load": {"vus": "${users}"}}}
 
 
 def compared(key: str, one: Any, other: Any, refused: str = READ_BEFORE) -> Place:
-    """A key of a comparison."""
+    """Return a place: a key of a comparison."""
     return Place(("compare", 0, key), one, other, refused, {**USERS, "compare": [dict(COMPARED)]})
 
 
@@ -272,7 +272,7 @@ PLACES: dict[str, Place] = {
     "RampingRateGroup.start_rate": group("ramping-arrival-rate", "start_rate", "1/s", "2/s", stages=RATES),
     "RateStage.duration": Place(("traffic", "load", "stages", 0, "duration"), "1s", "2s", over={"traffic": {"load": {"vus": None, "executor": "ramping-arrival-rate", "stages": [{"target": "5/s"}]}}}),
     "RateStage.target": Place(("traffic", "load", "stages", 0, "target"), "1/s", "2/s", over={"traffic": {"load": {"vus": None, "executor": "ramping-arrival-rate", "stages": [{"duration": "1s"}]}}}),
-    # what is done to the servers
+    # planned faults
     "FaultPart.when": fault("when", {"f": "a"}, {"f": "b"}, MAPPING, at="1s", stop="own"),
     "FaultPart.at": fault("at", "500 ms", "1s", stop="own"),
     "FaultPart.for": fault("for", "100 ms", "200 ms", at="1s", stop="own"),
@@ -284,7 +284,7 @@ PLACES: dict[str, Place] = {
     **{f"LimitsPart.{key}": limit((key,), {name: one}, {name: other}, MAPPING) for key, name, one, other in (("disk_rate", "read", "1 MB/s", "2 MB/s"), ("link", "rate", "1 MB/s", "2 MB/s"))},
     **{f"DiskRatePart.{way}": limit(("disk_rate", way), "1 MB/s", "2 MB/s") for way in ("read", "write")},
     **{f"LinkPart.{key}": limit(("link", key), one, other) for key, one, other in (("rate", "1 MB/s", "2 MB/s"), ("latency", "5 ms", "6 ms"))},
-    # how long, and what is held
+    # durations, and criteria
     "MeasurePart.duration": Place(("measure", "duration"), "1s", "2s"),
     "MeasurePart.replicates": Place(("measure", "replicates"), 1, 2),
     "MeasurePart.order": Place(("measure", "order"), "as-listed", "randomised-blocks", "the order inside a block is that of all its cases"),

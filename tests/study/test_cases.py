@@ -1,4 +1,4 @@
-"""Cases and sets: order, names, exclusions, `when`, how long and often, what a set puts over."""
+"""Cases and sets: order, names, exclusions, `when`, durations and replicates, what a set overrides."""
 
 from __future__ import annotations
 
@@ -104,7 +104,8 @@ def test_groups_steps_and_thresholds_belong_to_the_cases_they_match(load: Callab
 
 
 def test_the_lock_is_enough(load: Callable[..., Lock], folder: Path) -> None:
-    """A resumed run has the lock only: it resolves alike after being written, read, and the study's file being gone."""
+    """A resumed run has only the lock: it is resolved alike after it was written and read, and the study's
+    file is gone."""
     lock = load(profile="tiny")
     (folder / "lock.json").write_text(lock.to_json())
     (folder / "study.yaml").unlink()

@@ -32,7 +32,7 @@ RE_DECLARED = {"AnyGroup", "_WrongExecutor", "InStages"}
 
 
 def schema_fields() -> set[str]:
-    """`Model.key` of every field, where it is declared."""
+    """Return `Model.key` of every field, where it is declared."""
     found: set[str] = set()
     kinds = [Part]
     while kinds:
@@ -53,7 +53,7 @@ def test_every_field_of_the_schema_is_tried() -> None:
 
 
 def with_factor(place: places.Place) -> dict[str, Any]:
-    """The base study with a reference at the place, whose two levels hold the two values."""
+    """Return the base study with a reference at the place, whose two levels hold the two values."""
     study = places.merged(copy.deepcopy(places.BASE), copy.deepcopy(place.over))
     study["factors"] = {"f": {"a": {"v": place.one}, "b": {"v": place.other}}, **study.get("factors", {})}
     at: Any = study
@@ -64,7 +64,7 @@ def with_factor(place: places.Place) -> dict[str, Any]:
 
 
 def what_runs(lock: Lock, config: CaseConfig) -> str:
-    """All that a trial of the case is made of, as text."""
+    """Return everything that determines a trial of the case, as text."""
     options, wrong = check_specs(config.services)
     assert not wrong
     known = _somewhere(evolve(config, groups=config.all_groups))
@@ -107,7 +107,7 @@ def what_runs(lock: Lock, config: CaseConfig) -> str:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A study's folder with every file that a value names."""
+    """Return a study's folder with every file that a value names."""
     import pyarrow
     from pyarrow.parquet import write_table
 
@@ -119,7 +119,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def planned(study: Path) -> tuple[Lock | None, tuple[Problem, ...]]:
-    """The study's lock, or what the plan says is wrong with it."""
+    """Return the study's lock, or the problems that the plan reports."""
     checks: dict[str, Any] = {"check_lab": find_mistakes, "check_case": CaseChecks(), "measures": measures}
     try:
         return load_study(study, kits=kit_options(), **checks), ()
@@ -202,7 +202,7 @@ def test_it_accepts_what_a_plan_does(section: str, value: Any) -> None:
 
 
 def unexplained(part: Any, path: tuple[str, ...] = ()) -> list[str]:
-    """Every key below `part` that has no line of its own."""
+    """Return every key below `part` that has no description."""
     if isinstance(part, list):
         return [found for child in part for found in unexplained(child, path)]
     if not isinstance(part, dict):

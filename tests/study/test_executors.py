@@ -1,4 +1,4 @@
-"""Executors, bodies, scenarios, set-up and feeders as a study says them; every slip is told."""
+"""Executors, bodies, scenarios, set-up and feeders as a study writes them; every mistake is reported."""
 
 from __future__ import annotations
 
@@ -257,7 +257,7 @@ def test_a_parquet_files_columns_are_known(scenario_case: CaseMade, folder: Path
 
 
 def bombs() -> dict[str, object]:
-    """Columns of a few KiB that decode to far more than a table may take."""
+    """Return columns of a few KiB that decode to far more than a table may take."""
     rows = 3_000
     of = pyarrow.DictionaryArray.from_arrays
     return {

@@ -1,4 +1,4 @@
-"""Planned faults and sampled services: read with their references, refused where they can't be."""
+"""Planned faults and sampled services: read with their references, refused where they are impossible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files and names that a study says are looked for in each case, and told at their line."""
+"""Files and names in a study are looked up for each case, and missing ones reported with their line."""
 
 from __future__ import annotations
 
@@ -94,7 +94,8 @@ NAMED = (
 
 
 def planned(folder: Path, reply: str, field: str) -> str:
-    """What a plan of the study tells with `said` in it, whose second level's field is `field`; empty: nothing."""
+    """Plan the study with `said` in it, whose second level's field is `field`; return the problems, empty
+    for none."""
     section = reply.partition(":")[0]
     kept = [line for line in TARGETS.splitlines() if line.partition(":")[0] != section]
     text = "\n".join([*kept, reply, ""]).replace("FIELDS", f"{{k: {field}}}")

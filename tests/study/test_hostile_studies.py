@@ -1,4 +1,4 @@
-"""Whatever a study says, plan answers soon: with a lock, or with mistakes and lines."""
+"""Whatever a study contains, plan answers soon: with a lock, or with mistakes and lines."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ WITHIN_S = 2.0
 
 @dataclass(frozen=True)
 class Hostile:
-    """A study with something put in place of something, or added; what must be told, and at which line."""
+    """A study with one part replaced or added; what must be reported, and at which line."""
 
     name: str
     old: str
@@ -367,7 +367,7 @@ def test_a_struck_study(folder: Path, data: st.DataObject, strokes: int) -> None
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(max_size=60))
 def test_any_text(folder: Path, text: str) -> None:
-    """No text of 60 signs is a study."""
+    """No text of 60 random characters is a study."""
     (folder / "study.yaml").write_bytes(text.encode("utf-8", "surrogatepass"))
     with pytest.raises(SvloadError):
         load_study(folder)

@@ -1,4 +1,4 @@
-"""Criteria of a study: in k6's words, and over what monitors read; a wrong one is answered."""
+"""Criteria of a study: in k6's syntax, and over what monitors read; errors for wrong ones."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_what_means_nothing_is_reported_with_its_line(folder: Path, written: str
 
 
 def rows_of(heading: str) -> list[tuple[str, str]]:
-    """The first two cells of the page's table below a heading row."""
+    """Return the first two cells of the page's table below a heading row."""
     lines = PAGE.read_text(encoding="utf-8").splitlines()
     begin = lines.index(heading) + 2
     found = []

@@ -1,4 +1,4 @@
-"""Every mistake of a study is told at once, with its line and the nearest valid word."""
+"""All mistakes of a study are reported at once, each with its line and the nearest valid word."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .conftest import SMALL, line_of, problems_of
 
 @dataclass(frozen=True)
 class Slip:
-    """One slip of the pen in SMALL: what stood there, what stands there now, and what must be told."""
+    """One mistake in SMALL: the original text, its replacement, and what must be reported."""
 
     old: str
     new: str
@@ -28,7 +28,7 @@ class Slip:
         return SMALL.count("\n", 0, at) + 1
 
 
-# No two of them touch the same entry of the study in a way that would make one mean another.
+# No two of them change the same entry of the study in a way that would change the meaning of one.
 SLIPS = (
     Slip("replicates: 3", "replicats: 3", "study-unknown-key", ("replicats", "measure", "“replicates”")),
     Slip("duration: 2s", "duration: 2 parsec", "study-bad-value", ("measure.duration", "parsec", "ms, s")),
@@ -131,7 +131,7 @@ def test_other_mistakes(folder: Path, old: str, new: str, says: str) -> None:
 
 @pytest.mark.parametrize("named", ["one: one", "one: two\n  two: one", "one: two\n  two: GET http://store/"])
 def test_a_request_that_only_names_one_is_no_request(folder: Path, named: str) -> None:
-    """Also one that names itself: nobody follows it for ever."""
+    """Also one that names itself, which would be an endless chain."""
     text = f"lab:\n  store: {{at: http://127.0.0.1:1}}\nmeasure: {{duration: 1s}}\nname: small\nrequests:\n  {named}\n"
     found = problems_of(
         folder, f"{text}traffic:\n  guest: {{executor: constant-vus, vus: 1, request: one}}\n"
@@ -162,7 +162,7 @@ def test_a_list_or_mapping_that_leads_back_to_itself_is_reported(folder: Path, f
         ("  thing: {from: things", "  - {from: things", "feeders: expected a mapping"),
         ("  store: {kit: stone, workers: 4}\n  front: {kit: glass, of: store}", "  - {kit: stone, workers: 4}", "lab: expected a mapping"),
         ("  - reset: [store, front]\n  - {when: {way: through}, warm: thing, through: front}", "  make: {reset: [store, front]}", "before_trial: expected a list"),
-        # where another reference follows an open one, its brace would end both
+        # after an open reference the brace of the next one would end both
         ("    get: ${scheme}", '    body: \'{"a": "${users", "b": ${users}}\'\n    post: ${scheme}', "No “}” ends it"),
         ("reset: [store, front]", "reset: '${'", "No “}” ends it"),
         ("reset: [store, front]", "reset: ['${way.host']", "No “}” ends it"),

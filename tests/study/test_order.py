@@ -1,4 +1,4 @@
-"""The order of trials: blocks, whole plots, seeds; and that it knows positions, never names."""
+"""The order of trials: blocks, whole plots, seeds; it depends on positions, never on names."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def lock_of(
     order: str = "randomised-blocks",
     last: int = 0,
 ) -> Lock:
-    """A lock whose factors have `sizes` levels; every third combination is excluded. Names are numbered
-    upwards, or downwards from `last`."""
+    """Return a lock whose factors have `sizes` levels; every third combination is excluded. Names are
+    numbered upwards, or downwards from `last`."""
 
     def name(kind: str, number: int) -> str:
         return f"{kind}{abs(last - number)}"
@@ -115,7 +115,7 @@ def test_every_place_of_a_block_is_as_likely_for_every_case() -> None:
 
 @given(designs, st.integers(0, 2**40))
 def test_names_leave_the_order(design: tuple[list[int], list[str]], seed: int) -> None:
-    """Sorted the other way round too; tests/journeys/test_rename.py runs a whole study renamed."""
+    """Even if the names sort the other way round."""
     ours, theirs = (lock_of(*design, 3, seed, last=last) for last in (0, 1000))
     names = {one.name: other.name for one, other in zip(ours.cases, theirs.cases, strict=True)}
     for one, renamed in zip(first_batch(ours).trials, first_batch(theirs).trials, strict=True):

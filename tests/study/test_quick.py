@@ -1,4 +1,4 @@
-"""What is typed after `load`, `compare URL URL` or `init` is the study that was meant."""
+"""Command lines of `load`, `compare URL URL` and `init` are turned into the intended study."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def lock_of(folder: Path, first: str, second: str, **asked: Any) -> Lock:
 
 
 def requests_of(lock: Lock) -> list[tuple[str, str, str]]:
-    """(server, scheme, path) of each case."""
+    """Return (server, scheme, path) of each case."""
     found = []
     for case in lock.cases:
         config = resolve(lock, case)
@@ -342,7 +342,7 @@ def test_paths_are_relative_to_the_studys_folder(here: Path, typed: str, meant: 
 
 
 def test_a_link_is_called_by_its_own_name(here: Path) -> None:
-    """A virtual environment's python finds its packages by where the link lies."""
+    """A virtual environment's python finds its packages by the location of the link."""
     (here / "venv").mkdir()
     (here / "venv" / "python").symlink_to("/usr/bin/env")
     (here / "far").symlink_to(here / "studies")

@@ -1,4 +1,4 @@
-"""Requests and groups as the file says them; and what goes with HTTP/2."""
+"""Requests and groups as the study file defines them, and what can be combined with HTTP/2."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading and merging, YAML that is only data, and what `${…}` stands for."""
+"""Reading and merging, YAML restricted to data, and substitution of `${…}`."""
 
 from __future__ import annotations
 
@@ -101,7 +101,8 @@ def test_overrides_come_after_the_profile(load: Callable[..., Lock]) -> None:
 
 
 def test_scalars_are_those_of_yaml_1_2() -> None:
-    """A number that some read otherwise stays a text, and is refused where a number must stand."""
+    """A number that other parsers read differently remains text, and is refused where a number is
+    required."""
     tree, faults = read_tree("[yes, 010, 0x10, 1e3, 2024-01-01, ~, 'true', true, 1_000, -1_0.5, {1: x}]", "f")
     assert faults == []
     read = plain(tree)

@@ -1,4 +1,4 @@
-"""What `compare`, `order: turns` and `bring_ups` may ask for, and the order that follows."""
+"""Valid values of `compare`, `order: turns` and `bring_ups`, and the resulting order."""
 
 from __future__ import annotations
 

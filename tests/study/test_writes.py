@@ -1,4 +1,4 @@
-"""Studies that nobody trusted: writing requests are named, secrets not written down."""
+"""Untrusted studies: requests that write are named, secrets are not written down."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ READING = [
     ("named", {"memcached": ["get a", "gets b"], "tcp": "tcp://tcp"}),
     ("started", {"delete": "http://app/"}),
     ("started", {"redis": ["SET a b", "DEL a"], "tcp": "tcp://tcp"}),
-    ("started", {"redis": ["${cmd.value} a"], "tcp": "tcp://tcp"}),  # left to the server
+    ("started", {"redis": ["${cmd.value} a"], "tcp": "tcp://tcp"}),  # the server chooses it
     ("passed-on", {"get": "http://app/"}),
     ("both", {"post": "http://app/"}),
 ]

@@ -1,4 +1,4 @@
-"""Written objects as rows, popular rows, and tokens that are renewed: from the study file to the share."""
+"""Written objects as rows, popular rows, and renewed tokens: from the study file to the share."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_what_a_request_uploads_is_what_others_ask_for(tmp_path: Path) -> None:
     assert (put.adds, put.draws, put.removes) == ("object", None, False)
     assert (get.adds, get.draws, get.removes) == (None, "object", False)
     assert (delete.draws, delete.removes) == ("object", True)
-    assert TakenPart(taken="object.path", raw=True) in get.parts  # it is encoded already
+    assert TakenPart(taken="object.path", raw=True) in get.parts  # it is already encoded
     assert renewal.takes == ("token",)
 
 
@@ -170,7 +170,7 @@ def test_what_is_not_yet_written_has_no_name(tmp_path: Path, changes: dict[str, 
 
 
 def test_what_an_earlier_step_has_written_has_one(tmp_path: Path) -> None:
-    """An object is put twice at one name; after a delete there is none."""
+    """An object is put twice under one name; after a delete there is none."""
     again = request("put") | {"again": STUDY["requests"]["put"] | PUTS}
     mix = {"users": STUDY["traffic"]["users"] | {"mix": {"twice": 1}}}
     config = read(tmp_path, requests=again, scenarios={"twice": ["put", "again"]}, traffic=mix)
