@@ -1,4 +1,4 @@
-"""Synthetic runs with a known truth, made by the real writers, for all tests of analysis and report."""
+"""Synthetic runs with a known truth, made by the real writers, for the tests of analysis and report."""
 
 from __future__ import annotations
 

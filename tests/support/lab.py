@@ -1,4 +1,4 @@
-"""The lab of a synthetic run: two services, their counters as the load sets them, and monitors' readings."""
+"""The lab of a synthetic run: two services, their counters as set by the load, and monitors' readings."""
 
 from __future__ import annotations
 

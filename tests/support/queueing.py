@@ -70,7 +70,7 @@ def simulate_closed(networks: Sequence[Closed], requests: int, seed: int, warm: 
     """Run each network from its `warm`-th completion for `requests` more. Same arguments, same numbers."""
     rng = np.random.default_rng(seed)
     found: list[Seen | None] = [None] * len(networks)
-    # Similar ones together: more users need a wider table, more stations more steps.
+    # Similar networks together: more users need a wider table, more stations more steps.
     order = sorted(range(len(networks)), key=lambda at: (networks[at].users, len(networks[at].stations)))
     for first in range(0, len(order), _CHUNK):
         chunk = order[first : first + _CHUNK]
@@ -215,7 +215,7 @@ class _State:
         return mean * _unit(self.shape[row, column], self.rng)
 
     def seen(self, row: int, requests: int) -> Seen:
-        """Return what a finished network showed."""
+        """Return the results of a finished network."""
         return Seen(
             window_s=float(self.end[row] - self.begin[row]),
             completed=requests,
@@ -239,7 +239,7 @@ def _shape(cv: float) -> float:
 
 
 def _unit(shape: Floats, rng: np.random.Generator) -> Floats:
-    """Draws with mean 1."""
+    """Draw values with mean 1."""
     finite = np.where(np.isfinite(shape), shape, 1.0)
     return np.where(np.isfinite(shape), rng.standard_gamma(finite) / finite, 1.0)
 

@@ -32,7 +32,7 @@ class TurnModel:
 
     @property
     def duration_ns(self) -> int:
-        """How long each side is loaded."""
+        """Return how long each side is loaded."""
         return self.rounds * self.length_ns
 
     def record(self, lock: Lock, plan: TrialPlan) -> TurnRecord:
