@@ -1,4 +1,4 @@
-"""The door of the known-truth server, without the server: signals, and errors in one line."""
+"""The entry point of the known-truth server, without the server: signals, and one-line errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from svload.truth import __main__ as door
 
 @pytest.fixture(autouse=True)
 def signals() -> Iterator[None]:
-    """Put the process's own handlers back."""
+    """Restore the process's own handlers."""
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     yield
     descriptor = signal.set_wakeup_fd(-1)
@@ -29,7 +29,7 @@ def signals() -> Iterator[None]:
 
 @pytest.fixture
 def file(tmp_path: Path) -> str:
-    """A configuration."""
+    """Write a configuration."""
     (tmp_path / "truth.json").write_text("{}")
     return str(tmp_path / "truth.json")
 

@@ -1,4 +1,4 @@
-"""The known-truth server as it is started: ready line, service, counters, end by a signal."""
+"""The known-truth server as a process: ready line, service, counters, end by a signal."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Serve = Callable[..., dict[str, Any]]
 
 
 def truth(folder: Path, *words: str, **config: Any) -> list[str]:
-    """The command of a server with this configuration."""
+    """Return the command of a server with this configuration."""
     file = folder / "truth.json"
     file.write_text(json.dumps({"http_port": 0, "admin_port": 0, **config}))
     return [sys.executable, "-m", "svload.truth", "--config", str(file), *words]
@@ -72,7 +72,7 @@ def test_service_time_is_what_was_asked(serve_truth: Serve) -> None:
     rows = [json.loads(line) for line in ask(ready["admin_port"], "GET", "/log")[1].splitlines()]
     served_ns = sorted(row[2] - row[1] for row in rows)
     assert len(served_ns) == 50
-    assert 2_000_000 <= served_ns[0] <= served_ns[25] < 2_500_000  # typically 60 µs above, which benches hold
+    assert 2_000_000 <= served_ns[0] <= served_ns[25] < 2_500_000  # typically 60 µs above, which benches test
     assert sorted(took_ns)[25] >= served_ns[25]
 
 
