@@ -1,7 +1,8 @@
 """What `make test-vm` runs inside the other kernel: a real agent, version 2 of the control groups, netem.
-Prints a line a check; not a test itself.
+Prints one line per check; not a test itself.
 
-The machine is emulated, a twentieth as fast or so: nothing here is a figure, and every bound is generous.
+The machine is emulated, at about a twentieth of the speed: nothing here is a figure, and every bound is
+generous.
 """
 
 from __future__ import annotations
@@ -146,7 +147,8 @@ def members_share_a_machine(bench: Bench) -> None:
 
 
 def a_part_of_a_service_is_limited_alone_and_with_the_whole(bench: Bench) -> None:
-    """A group with processes has none below it: the service's own has none, its others are in `rest`."""
+    """A group with processes can't have groups below it: the service's own has no processes, its others
+    are in `rest`."""
     whole = MakeGroup(name="svc", limits=GroupLimits(), open_to=("pids",))
     part = MakeGroup(name="svc.one", limits=GroupLimits(), within="svc", open_to=("cpus",))
     rest = MakeGroup(name="svc.rest", limits=GroupLimits(), within="svc")
