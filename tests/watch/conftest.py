@@ -1,4 +1,4 @@
-"""What the tests of monitors share."""
+"""Fixtures for tests of monitors."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ import pytest
 
 @pytest.fixture
 def places() -> Iterator[ExitStack]:
-    """Holds a test's sockets and processes, and closes them at its end."""
+    """Hold a test's sockets and processes, and close them at its end."""
     with ExitStack() as stack:
         yield stack

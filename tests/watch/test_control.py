@@ -1,4 +1,4 @@
-"""What a live view is told of the servers' load."""
+"""The servers' load as passed to a live view."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What watching costs: all monitors of a lab of real servers together, at a run's own interval."""
+"""The CPU cost of watching: all monitors of a lab of real servers together, at a run's own interval."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WATCHED_S = 8.0
 
 
 def used_s() -> float:
-    """CPU of this process and of the helpers that it waited for."""
+    """Return the CPU of this process and of the helpers that it waited for."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system
 

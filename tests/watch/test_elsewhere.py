@@ -1,4 +1,4 @@
-"""Of a machine's readings those of its servers come to the run, and those that its judge asks for."""
+"""Readings from other machines: a run keeps those of its servers, and those that its judge needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What perf prints as folded stacks: the service's own processes, in the window, functions by short names."""
+"""Folding of perf's output into stacks: the service's own processes, in the window, functions by short
+names."""
 
 from __future__ import annotations
 

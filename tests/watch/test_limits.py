@@ -1,6 +1,5 @@
-"""What processes, groups, sockets and interfaces may have, beside what they have: read
-from texts, and from this machine.
-"""
+"""Limits of processes, groups, sockets and interfaces, and their use: read from texts, and from this
+machine."""
 
 from __future__ import annotations
 
@@ -46,7 +45,7 @@ sys.stdin.read()
 
 
 def holder(stack: ExitStack, files: int, *cores: int) -> dict[str, Any]:
-    """The facts of a process that may open 64 files and holds so many, on these cores."""
+    """Return the facts of a process that may open 64 files and holds this many, on these cores."""
     process, _ = stack.enter_context(child(HOLDER, files))
     if cores:
         os.sched_setaffinity(process.pid, cores)
@@ -114,7 +113,7 @@ def test_bounds_of_texts(tmp_path: Path) -> None:
 
 
 def threads(root: Path, **schedstat: str) -> None:
-    """A process 7 with these threads, t1="ran waited times"."""
+    """Make a process 7 with these threads, t1="ran waited times"."""
     for name, text in schedstat.items():
         folder = root / "7" / "task" / name[1:]
         folder.mkdir(parents=True, exist_ok=True)
@@ -166,7 +165,7 @@ def test_switches_of_an_older_process_count_from_when_it_belongs(
 
 
 def group(folder: Path, **files: str) -> None:
-    """Files of a group's folder, `__` for a dot."""
+    """Write the files of a group's folder, `__` for a dot."""
     for name, text in files.items():
         (folder / name.replace("__", ".")).write_text(f"{text}\n")
 
@@ -228,7 +227,7 @@ def test_a_service_without_limits_has_no_group_to_watch() -> None:
 
 
 def takes(end: socket.socket) -> bool:
-    """Whether a socket that does not block takes more to send."""
+    """Return whether a non-blocking socket accepts more data."""
     try:
         return end.send(b"x" * 65536) > 0
     except BlockingIOError:
@@ -236,9 +235,8 @@ def takes(end: socket.socket) -> bool:
 
 
 def test_unread_and_unsent_bytes_are_its_own(places: ExitStack, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What its client does not take fills the send buffer, what it does not read the receive buffer; the
-    clients' ends are not counted.
-    """
+    """Data that its client does not read fills the send buffer, data that it does not read the receive
+    buffer; the clients' ends are not counted."""
     monkeypatch.setattr(SocketsMonitor, "table", SocketTable(listening_sockets, every_s=0.0))
     monkeypatch.setattr(SocketsMonitor, "connections", SocketTable(open_connections, every_s=0.0))
     listener = places.enter_context(socket.create_server(("127.0.0.1", 0)))
@@ -265,7 +263,7 @@ def test_unread_and_unsent_bytes_are_its_own(places: ExitStack, monkeypatch: pyt
 
 @pytest.mark.real
 def test_a_queueing_discipline_that_drops_is_seen(needs: Any, places: ExitStack) -> None:
-    """In a namespace of its own: a veth with a token bucket of 8 kbit/s that datagrams overrun."""
+    """In a separate namespace: a veth with a token bucket of 8 kbit/s that datagrams overrun."""
     needs("root", "ip", "tc", "unshare")
     script = (
         "set -e; ip link set lo up; ip link add va type veth peer name vb; ip addr add 10.9.9.1/24 dev va; "

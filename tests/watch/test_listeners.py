@@ -1,5 +1,5 @@
-"""Accept queues by the service's own sockets: one that is full and drops is seen, and another
-program's is not taken for it."""
+"""Accept queues of the service's own sockets: a full one that drops is detected, and another program's is
+not mistaken for it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from svload.watch.monitors.listeners import ListenersMonitor, SocketTable
 
 
 def listening(stack: ExitStack, backlog: int) -> int:
-    """The port of a socket on which nobody accepts."""
+    """Return the port of a socket on which nobody accepts."""
     one = stack.enter_context(socket.socket())
     one.bind(("127.0.0.1", 0))
     one.listen(backlog)
@@ -22,7 +22,7 @@ def listening(stack: ExitStack, backlog: int) -> int:
 
 
 def crowd(stack: ExitStack, port: int, count: int) -> None:
-    """So many clients that want in, and do not wait."""
+    """Connect this many clients without waiting."""
     for _ in range(count):
         client = stack.enter_context(socket.socket())
         client.setblocking(False)

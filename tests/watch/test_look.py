@@ -1,4 +1,4 @@
-"""A look at the machine names a stranger with user and command, and leaves svload's own processes out."""
+"""A look at the machine names a stranger with user and command, and leaves out svload's own processes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DETACH = (
 
 @pytest.fixture
 def burners(tmp_path: Path) -> Iterator[tuple[int, int]]:
-    """(a stranger's pid, that of a child of ours), both computing."""
+    """Start two busy processes; yield (a stranger's pid, that of a child of ours)."""
     script = tmp_path / "burn.py"
     script.write_text(BURN)
     with child(DETACH, script) as (parent, stranger), child(BURN) as (ours, _):
@@ -47,7 +47,7 @@ def test_a_stranger_is_named_and_our_own_child_is_not(burners: tuple[int, int]) 
 
 
 def test_time_passes_as_specified() -> None:
-    """What ends the wait early (Ctrl-C) ends the look."""
+    """Anything that ends the wait early (Ctrl-C) ends the look."""
     asked: list[float] = []
     look_round(30.0, asked.append)
     assert asked == [30.0]

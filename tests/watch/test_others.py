@@ -1,5 +1,5 @@
-"""CPU of processes that are no part of the measurement: counted once, whoever ends
-meanwhile, and told apart from our own."""
+"""CPU of processes that don't belong to the measurement: counted once, even if some end meanwhile, and
+distinguished from our own."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def one(pid: int, parent: int, seconds: float, name: str = "x", start: int = 0) 
         ([one(1, 0, 10.0), one(7, 1, 1.0), one(8, 7, 3.0)], [one(1, 0, 14.5)], {1: 0.5}),
         ([one(7, 1, 1.0), one(8, 7, 3.0)], [one(7, 1, 1.0)], {}),
     ],
-)  # growth, and all of what is new; a pid used again, whose past is its parent's; who ended, by who is left
+)  # growth, and all of a new process; a reused pid (its parent has its past); ended ones, by survivors
 def test_cpu_between_two_looks(
     before: list[ProcessStat], after: list[ProcessStat], told: dict[int, float]
 ) -> None:
@@ -55,7 +55,7 @@ def test_families_of_several_roots() -> None:
 
 
 def machine(root: Path, *processes: tuple[int, str, int, int, list[str]]) -> None:
-    """A folder like /proc: pid, name, parent, ticks of CPU, command line."""
+    """Write a folder like /proc: pid, name, parent, ticks of CPU, command line."""
     for pid, name, parent, ticks, words in processes:
         (root / str(pid)).mkdir(exist_ok=True)
         fields = ["S", parent, *[0] * 9, ticks, *[0] * 5, 1, 0, 77, *[0] * 30]
@@ -65,7 +65,7 @@ def machine(root: Path, *processes: tuple[int, str, int, int, list[str]]) -> Non
 
 @pytest.fixture
 def monitor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OthersMonitor:
-    """It watches a machine that a test writes."""
+    """Return a monitor of a machine that a test writes."""
     monkeypatch.setattr(OthersMonitor, "root", str(tmp_path))
     monkeypatch.setattr(OthersMonitor, "table", proc.ProcessTable(str(tmp_path)))
     (tmp_path / "self").mkdir()
@@ -73,7 +73,8 @@ def monitor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OthersMonitor:
 
 
 def test_who_it_is_stands_beside_what_it_used(tmp_path: Path, monitor: OthersMonitor) -> None:
-    """The kernel's threads and our own are left out; of a command's arguments only a file's name is told."""
+    """The kernel's threads and our own are left out; of a command's arguments only a file's name is
+    reported."""
     words = ["/usr/bin/python3", "/srv/crunch.py", "--password=xyz"]
     machine(
         tmp_path,
@@ -116,12 +117,12 @@ def test_a_command_shows_no_secret(tmp_path: Path, words: list[str], told: str) 
 
 
 def tree(root: Path, *processes: tuple[int, int]) -> None:
-    """Processes as (pid, parent)."""
+    """Return processes as (pid, parent)."""
     machine(root, *((pid, "x", parent, 0, []) for pid, parent in processes))
 
 
 def test_process_ownership_is_read_again_when_it_changes(tmp_path: Path) -> None:
-    """Who was started, who was adopted, who ended; and nothing is worked out while nobody moved."""
+    """After a start, an adoption or an end; and nothing is computed while nothing changed."""
     tree(tmp_path, (1, 0), (7, 1), (8, 7), (9, 1))
     table = proc.ProcessTable(str(tmp_path), every_s=1000.0)
     first = table.families({7})
@@ -141,7 +142,7 @@ def test_process_ownership_is_read_again_when_it_changes(tmp_path: Path) -> None
 def test_one_process_is_reported_in_its_current_state(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Read anew after a pass, and gone when it is gone."""
+    """It is read again after a pass, and left out once it has ended."""
     clock = {"s": 100.0}
     monkeypatch.setattr(proc.time, "monotonic", lambda: clock["s"])
     machine(tmp_path, (11, "x", 1, 5, []))
@@ -157,7 +158,7 @@ def test_one_process_is_reported_in_its_current_state(
 
 @pytest.mark.parametrize("counts", [True, False])
 def test_new_processes_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, counts: bool) -> None:
-    """A kernel that does not count is asked for all each time."""
+    """A kernel that does not count is asked for all processes each time."""
     clock, lists = {"s": 100.0}, []
     real = os.listdir
     monkeypatch.setattr(proc.time, "monotonic", lambda: clock["s"])
@@ -184,7 +185,8 @@ def test_new_processes_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 class Clocked:
-    """A table of a machine that a test writes, with its clock and the kernel's count of what all have used."""
+    """A table of a machine that a test writes, with its clock and the kernel's count of what all have
+    used."""
 
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now_s = 100.0
@@ -192,7 +194,7 @@ class Clocked:
         self.root, self.table = root, proc.ProcessTable(str(root), keep=0)
 
     def ticks(self, busy: int, **of: int) -> None:
-        """The processes `p11=5`, and what the machine counts beside what they used."""
+        """Set the processes `p11=5`, and what the machine counts beside what they used."""
         pids = {int(name[1:]): ticks for name, ticks in of.items()}
         machine(self.root, *((pid, "x", pid - 1, ticks, []) for pid, ticks in pids.items()))
         (self.root / "stat").write_text(f"cpu  {busy} 0 0 0\nprocesses 5\n")
@@ -205,7 +207,7 @@ class Clocked:
 
 @pytest.fixture
 def clocked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Clocked]:
-    """A process, and a child of it that has rested since the reading before."""
+    """Return a process, and a child of it that has been idle since the reading before."""
     made = Clocked(tmp_path, monkeypatch)
     made.ticks(10, p11=5, p12=5)
     made.lately()
@@ -236,7 +238,8 @@ def test_a_resting_process_is_read_when_needed(clocked: Clocked, more: int, foun
 
 
 def test_a_child_that_ends_at_rest_counts_once(clocked: Clocked) -> None:
-    """Its parent gets its time: what it had used before is taken off, as it is no longer there."""
+    """Its time is added to its parent's: what it had used before is subtracted, because it no longer
+    exists."""
     before = clocked.table.all()
     clocked.ticks(12, p11=6)
     line = clocked.root / "11" / "stat"
@@ -270,7 +273,8 @@ def test_descriptors_and_reads_are_those_of_the_process_that_has_the_pid_now() -
 
 @pytest.mark.parametrize("keep", [0, 100])
 def test_files_are_kept_and_let_go(keep: int) -> None:
-    """A process that has ended is left out, whether its file was kept or not, and no descriptor stays."""
+    """A process that has ended is left out, whether its file was kept or not, and no descriptor stays
+    open."""
     before = len(os.listdir("/proc/self/fd"))
     table = proc.ProcessTable(keep=keep)
     child = subprocess.Popen(["cat"], stdin=subprocess.PIPE)

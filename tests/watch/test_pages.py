@@ -1,4 +1,4 @@
-"""Pages that servers keep of themselves: Prometheus' text, and the Java virtual machine's."""
+"""Pages with servers' own counters: Prometheus' text, and the Java virtual machine's."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_a_path_is_asked_at_the_services_own_port() -> None:
 
 
 def page(**values: int | str) -> bytes:
-    """A page of hsperfdata with these numbers and texts, `__` for a dot."""
+    """Return a page of hsperfdata with these numbers and texts, `__` for a dot."""
     entries = b""
     for name, value in values.items():
         found = name.replace("__", ".").encode() + b"\0"
@@ -200,7 +200,7 @@ def test_heap_and_collections_of_a_page() -> None:
 def test_the_longest_collection_since_the_reading_before(
     now: Collector, before: tuple[float, float] | None, seconds: float
 ) -> None:
-    """One: the growth of the time. Several: their mean, or the last where it was longer."""
+    """One: the growth of the time. Several: their mean, or the last if it was longer."""
     assert longest(now, before) == pytest.approx(seconds)
 
 
@@ -212,7 +212,7 @@ def test_another_file_is_no_page(data: bytes) -> None:
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JvmMonitor:
-    """A virtual machine with pid 7 here and pid 3 in its own namespace, and its log."""
+    """Make a virtual machine with pid 7 here and pid 3 in its own namespace, and its log."""
     monkeypatch.setattr(JvmMonitor, "root", str(tmp_path))
     monkeypatch.setattr(JvmMonitor, "table", proc.ProcessTable(str(tmp_path), every_s=0.0))
     data = tmp_path / "7" / "root" / "tmp" / "hsperfdata_joe"

@@ -84,7 +84,7 @@ def test_this_machine_is_read_and_its_counters_only_grow() -> None:
     }
     assert first["", "memory_total_bytes"] == os.sysconf("SC_PHYS_PAGES") * PAGE_BYTES
     assert first["", "forks_total"] > 0
-    # A kernel lets iowait fall now and then (proc(5)).
+    # A kernel lets iowait decrease now and then (proc(5)).
     assert not [
         key
         for key, value in first.items()

@@ -1,6 +1,5 @@
-"""Limits of real servers: each planted one is reached and told with what it turned
-away, and a calm server shows none.
-"""
+"""Limits of real servers: each planted one is reached and reported with what it turned away; a calm server
+shows none."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ pytestmark = pytest.mark.real
 
 
 def clients(stack: ExitStack, port: int, count: int, says: bytes = b"") -> list[socket.socket]:
-    """So many connections that stay open, each having said something."""
+    """Open this many connections that stay open, each after sending something."""
     found = [stack.enter_context(socket.create_connection(("127.0.0.1", port), 5)) for _ in range(count)]
     for one in found:
         one.sendall(says)
@@ -38,7 +37,8 @@ def test_nginx_runs_out_of_connections(needs: Any, places: ExitStack, tmp_path: 
     clients(places, port, 2)
     found = calm.until(lambda read: read["connections_open"] >= 3)
     assert (states(found), moved(found), saturated(found)) == ({"worker connections": "clear"}, set(), ())
-    # Idle ones, and those that are still asking, are closed to make room; those that are being answered are not.
+    # Idle connections, and those that are still sending a request, are closed to make room; those being
+    # answered are not.
     with open(tmp_path / "big", "wb") as file:
         file.truncate(64 << 20)
     crowd: list[socket.socket] = []
@@ -53,7 +53,7 @@ def test_nginx_runs_out_of_connections(needs: Any, places: ExitStack, tmp_path: 
 
 
 def answers(one: socket.socket) -> bool:
-    """Whether the server has begun to answer it, and not ended it."""
+    """Return whether the server has begun to answer it, and not ended it."""
     try:
         return one.recv(1) != b""
     except OSError:
@@ -69,7 +69,7 @@ def test_memcached_runs_out_of_connections(needs: Any, places: ExitStack) -> Non
     found = watched.until(lambda read: read["gets_total"] >= 2)
     assert (states(found)["connections"], moved(found), saturated(found)) == ("clear", set(), ())
     clients(places, port, 540)
-    # Its listening thread turns connections away while its worker has yet to count those that it was handed.
+    # Its listening thread turns connections away before its worker has counted those that it was handed.
     watched.until(lambda read: read["connections_open"] >= 500)
     found = watched.until(lambda read: read["rejected_total"] + read["listen_disabled_total"] > 0)
     assert states(found)["connections"] == "reached"
@@ -78,9 +78,8 @@ def test_memcached_runs_out_of_connections(needs: Any, places: ExitStack) -> Non
 
 
 def test_varnish_runs_out_of_threads(needs: Any, places: ExitStack, tmp_path: Path) -> None:
-    """A backend that never answers holds a thread for each request; all but the first request for
-    one object wait for its fetch.
-    """
+    """A backend that never answers holds a thread for each request; all but the first request for one
+    object wait for its fetch."""
     needs("varnishd", "varnishstat", "varnishadm", "root")
     port = free_port()
     silent = places.enter_context(socket.create_server(("127.0.0.1", 0), backlog=512))

@@ -1,4 +1,4 @@
-"""Monitors against the real servers: what they report is what was done to them."""
+"""Monitors of real servers report what was done to them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ GET = b"GET %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 
 
 class Case(NamedTuple):
-    """A server by its command (of a folder, its port and one behind it), where its monitor asks, what is said to it
-    over a connection each, what its counters grow by then, and what it is limited to."""
+    """A server by its command (of a folder, its port and one behind it), where its monitor asks, what is
+    sent to it over one connection each, how its counters grow, and its limits."""
 
     command: Callable[[Path, int, int], list[str]]
     where: Callable[[Path, int], dict[str, Any]]
@@ -89,7 +89,7 @@ def test_a_monitor_counts_the_work_done(name: str, needs: Any, tmp_path: Path) -
             now = values(monitor)
             return {metric: now[metric] - before[metric] for metric in case.grown}
 
-        # Varnish adds a worker's counts up when it becomes idle.
+        # Varnish adds up a worker's counters when it becomes idle.
         wait_until(lambda: all(value >= case.grown[metric] for metric, value in grown().items()))
         assert grown() == case.grown
         assert case.limits.items() <= values(monitor).items()

@@ -54,8 +54,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
 
 
 def test_a_monitors_share(tmp_path: Path, clock: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    """One whose pass takes 5 ms of CPU and that may have 1 % of a core is read twice a second;
-    another as often as it is told to."""
+    """A monitor whose pass takes 5 ms of CPU and that may have 1 % of a core is read twice a second;
+    another as often as configured."""
     used = {"ns": 0}
     monkeypatch.setattr(sampler.time, "thread_time_ns", lambda: used["ns"])
 
@@ -312,7 +312,7 @@ def test_it_appends_to_an_earlier_series(tmp_path: Path, clock: dict[str, int], 
 def test_the_watch_on_one_service_can_restart_while_the_others_continue(
     tmp_path: Path, fake: type[Fake]
 ) -> None:
-    """Its processes are others after a planned fault; what is counted beside it must not begin anew."""
+    """Its processes are different after a planned fault; the counters of the others must not be reset."""
     made = Sampler()
     made.prepare([{"service": "web"}, {"service": "db"}], 0.2, tmp_path / "series.jsonl")
     made.sample_all()

@@ -78,7 +78,7 @@ def test_a_cut_at_any_byte_loses_only_what_was_cut(tmp_path: Path) -> None:
         write(path, range(7, 8))
         after = rows_of(SeriesReader(path).between(0, 9, 0))
         assert [row[0] for row in after[-2:]] == [7, 7]
-        # A line whose newline alone was cut is whole again once the next writer has begun a new one.
+        # A line that lost only its newline is whole again once the next writer has begun a new one.
         assert after[: len(before)] == before
         assert len(after) - len(before) in (2, 4)
 

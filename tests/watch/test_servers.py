@@ -1,5 +1,5 @@
-"""Monitors of servers: their parsers on texts as the servers print them, their connections
-against small servers of our own."""
+"""Monitors of servers: their parsers on texts as servers print them, their connections with small servers
+of ours."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ VARNISH = (
 
 @contextmanager
 def server(answer: Callable[[bytes], bytes | None]) -> Iterator[tuple[int, list[int]]]:
-    """Answer each piece that comes (None: hang up); yield the port, and a number for each connection so far."""
+    """Answer each piece that comes (None: hang up); yield the port, and a number for each connection so
+    far."""
     connections: list[int] = []
 
     def talk(line: socket.socket) -> None:
@@ -55,7 +56,7 @@ def of_redis(text: bytes) -> bytes:
 
 
 def at(name: str, **where: Any) -> dict[str, Any]:
-    """A service's facts of where its monitor asks."""
+    """Return a service's facts with the address that its monitor asks."""
     return {"admin": {name: where}}
 
 
@@ -131,7 +132,7 @@ def test_another_page_is_no_status_of_nginx() -> None:
 
 
 def packets(*contents: bytes, first: int = 0) -> bytes:
-    """Packets of MySQL's protocol, numbered."""
+    """Return packets of MySQL's protocol, numbered."""
     return b"".join(
         len(content).to_bytes(3, "little") + bytes([first + place]) + content
         for place, content in enumerate(contents)
@@ -139,7 +140,7 @@ def packets(*contents: bytes, first: int = 0) -> bytes:
 
 
 def rows(*of: tuple[str, str]) -> bytes:
-    """A result of two columns."""
+    """Return a result of two columns."""
     end = b"\xfe\0\0\2\0"
     texts = [b"".join(bytes([len(text)]) + text.encode() for text in row) for row in of]
     return packets(b"\2", b"name", b"value", end, *texts, end, first=1)
@@ -147,8 +148,8 @@ def rows(*of: tuple[str, str]) -> bytes:
 
 @contextmanager
 def mariadb(path: str, log_in: bytes, answers: list[bytes]) -> Iterator[list[bytes]]:
-    """What a MariaDB says at this socket: its greeting, an answer to the log-in, then to each
-    statement; yields what it got."""
+    """Act as a MariaDB at this socket: a greeting, an answer to the log-in, then to each statement; yield
+    what it got."""
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(path)
     listener.listen()

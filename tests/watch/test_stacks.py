@@ -1,4 +1,5 @@
-"""A service's stacks, sampled by perf through the real agent: the hot function of a program made here is named."""
+"""A service's stacks, sampled by perf through the real agent: the hot function of a program made here is
+found."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ int main(void) { for (;;) { if (fork() == 0) { burn(200000); _exit(0); } wait(0)
 
 
 def cpu_bound(folder: Path) -> Path:
-    """A program whose children each live for less than a sampling period, and spend it in `burn`."""
+    """Start a program whose children each live for less than a sampling period, and spend it in `burn`."""
     source, program = folder / "hot.c", folder / "hot"
     source.write_text(SHORT_LIVED)
     subprocess.run(["gcc", "-O2", "-o", str(program), str(source)], check=True)
@@ -46,7 +47,7 @@ def served(folder: Path, *argv: str) -> Iterator[tuple[Agent, ServiceFacts]]:
 
 
 def until_used(seconds: float, pid: int) -> Callable[[], bool]:
-    """Whether a process and its children have used so much CPU from now on."""
+    """Return whether a process and its children have used this much CPU from now on."""
 
     def used() -> float:
         found = process_stat(pid)

@@ -1,5 +1,5 @@
-"""Who is a stranger: nobody who belongs to a server that svload did not start, by what the kernel knows of sockets;
-and everybody else, whose CPU is told by what can be read of it."""
+"""Which processes are strangers: none that belong to a server that svload did not start, by the kernel's
+table of sockets; and all others, whose CPU is reported as far as it can be read."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ while True:
 
 @contextmanager
 def stray(command: Sequence[str]) -> Iterator[int]:
-    """A program that is nobody's child here, in a session of its own; its pid."""
+    """Start a program that is no child of this process, in its own session; return its pid."""
     code = textwrap.dedent(
         """
         import os, sys
@@ -82,7 +82,7 @@ def stray(command: Sequence[str]) -> Iterator[int]:
 
 @contextmanager
 def server(port: int, upstream: int = 0, uid: int = 0) -> Iterator[int]:
-    """One that a stranger started, connected to another where `upstream` is a port; its pid."""
+    """Start a stranger's server, connected to another if `upstream` is a port; return its pid."""
     with stray([sys.executable, "-c", SERVER, str(port), str(upstream), str(uid)]) as pid:
         wait_until(lambda: accepts(port))
         yield pid
@@ -95,7 +95,7 @@ class Client:
         self._socket = socket.create_connection(("127.0.0.1", port))
 
     def ask(self, what: bytes) -> int:
-        """Have it do something; the pid of the process that did it."""
+        """Make it do something; return the pid of the process that did it."""
         self._socket.sendall(what)
         return int(self._socket.recv(100).split()[1])
 
@@ -107,7 +107,7 @@ class Client:
 
 
 def external(*ports: int, address: str = "127.0.0.1") -> dict[str, Any]:
-    """Facts of a server that ran already."""
+    """Return the facts of a server that ran already."""
     return {
         "service": "web",
         "processes": [],
@@ -116,7 +116,7 @@ def external(*ports: int, address: str = "127.0.0.1") -> dict[str, Any]:
 
 
 def watching(*services: dict[str, Any]) -> OthersMonitor:
-    """A monitor that knows this process, which is no part of anybody's family."""
+    """Return a monitor that knows this process, which belongs to no family."""
     monitor = OthersMonitor("", {"own": [os.getpid()], "services": services})
     monitor.table = proc.ProcessTable()
     monitor._belonging._table = monitor.table
@@ -126,7 +126,7 @@ def watching(*services: dict[str, Any]) -> OthersMonitor:
 
 
 def strangers(monitor: OthersMonitor, *pids: int) -> set[int]:
-    """Of these processes those whose CPU it counts since the look before."""
+    """Return those of these processes whose CPU it counts since the look before."""
     counted: set[int] = set()
     keep = monitor._strangers
 
@@ -142,13 +142,13 @@ def strangers(monitor: OthersMonitor, *pids: int) -> set[int]:
 
 
 def look_again(monitor: OthersMonitor) -> None:
-    """Let it look at sockets now, though it did a moment ago."""
+    """Make it look at sockets now, although it did a moment ago."""
     monitor._belonging._due = 0.0
     monitor.sample()
 
 
 def test_what_a_server_is_connected_to_is_no_stranger_and_its_neighbour_is_one() -> None:
-    """A proxy, an application, a database, each in a session of its own; and a server that they have nothing to do with."""
+    """A proxy, an application, a database, each in its own session; and an unrelated server."""
     web, app, database, other = (free_port() for _ in range(4))
     with ExitStack() as stack:
         stack.enter_context(server(database))
@@ -226,7 +226,7 @@ def test_the_run_queue_of_a_server_that_ran_already_is_read() -> None:
 
 
 def cores(root: Path, busy_ticks: int, system: int = 0) -> None:
-    """/proc/stat of a machine with one core; interrupts and steal are nobody's."""
+    """Write /proc/stat of a machine with one core; interrupts and steal belong to no process."""
     (root / "stat").write_text(
         f"cpu  {busy_ticks}\ncpu0 {busy_ticks} 0 {system} 50 0 900 900 900 0 0\nintr 1\nprocesses 7\n"
     )
@@ -266,7 +266,7 @@ def test_a_sandbox_that_counts_nothing_reads_nothing(tmp_path: Path, monkeypatch
 
 
 def spells(helpers: Helpers, loads: Sequence[float], pauses: Sequence[float], key: tuple[int, int]) -> None:
-    """Loads of 2 s and pauses of 1 s in turn, in which a process uses so much CPU."""
+    """Simulate loads of 2 s and pauses of 1 s in turn, in which a process uses this much CPU."""
     at = 0.0
     helpers.turn(True, at, [key])
     for under_load, paused in zip(loads, pauses, strict=True):
@@ -358,7 +358,7 @@ def test_what_runs_on_the_servers_core_is_distinguished(
 
 
 def test_threads_are_asked_where_they_ran() -> None:
-    """A process with two busy threads is on the cores of both, and its shares are of one whole."""
+    """A process with two busy threads is on the cores of both, and its shares add up to one."""
     code = (
         "import sys, threading\nprint('x', flush=True)\n"
         "def burn():\n    while True: sum(range(1000))\n"

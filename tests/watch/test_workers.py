@@ -1,4 +1,4 @@
-"""Workers that share a port are counted one by one; one listener is told as one."""
+"""Workers that share a port are counted one by one; a single listener counts as one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from svload.watch.monitors.workers import WorkersMonitor
 
 @pytest.fixture(autouse=True)
 def read_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A look is shared for 0.05 s, which these tests do not wait."""
+    """Read at once, although a look is shared for 0.05 s."""
     monkeypatch.setattr(WorkersMonitor, "listening", SocketTable(listening_sockets, every_s=0.0))
     monkeypatch.setattr(WorkersMonitor, "connections", SocketTable(open_connections, every_s=0.0))
 
@@ -62,15 +62,15 @@ CONNECTIONS = 12
 
 @pytest.fixture
 def shared() -> Iterator[tuple[int, list[int]]]:
-    """(port, pids) of two workers on one port."""
+    """Run two workers on one port; yield (port, pids)."""
     with child(SHARE, 0) as (one, port), child(SHARE, port) as (other, _):
         yield int(port), [one.pid, other.pid]
 
 
 @pytest.fixture
 def parent() -> Iterator[tuple[int, int, int]]:
-    """(shared port, its own port, pid) of a parent that keeps the sockets of its two
-    workers open, as Swift's proxy does."""
+    """Run a parent that keeps the sockets of its two workers open, as Swift's proxy does; yield (shared
+    port, its own port, pid)."""
     with child(PARENT, start_new_session=True) as (process, ports):
         yield *map(int, ports.split()), process.pid
         os.killpg(process.pid, signal.SIGKILL)
@@ -78,7 +78,7 @@ def parent() -> Iterator[tuple[int, int, int]]:
 
 @contextmanager
 def connected(port: int) -> Iterator[ExitStack]:
-    """So many clients whose connections are all accepted."""
+    """Connect this many clients, all of them accepted."""
     with ExitStack() as stack:
         for _ in range(CONNECTIONS):
             client = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
@@ -121,7 +121,7 @@ def test_one_listener_is_no_sharing() -> None:
 
 
 def told(port: int, pids: list[int], most: int, others: tuple[int, ...] = ()) -> WorkersMonitor:
-    """A monitor of a service whose kit says how many connections each worker serves."""
+    """Return a monitor of a service whose kit states how many connections each worker serves."""
     made = monitor(port, pids, *others)
     return WorkersMonitor("web", {**made.facts, "admin": {"workers": {"port": port, "connections": most}}})
 
@@ -136,7 +136,7 @@ def test_the_fullest_worker_stands_against_what_each_may_serve(shared: tuple[int
 
 
 def test_only_own_workers_count(shared: tuple[int, list[int]], parent: tuple[int, int, int]) -> None:
-    """A TLS front beside it has workers of its own, of which the kit says nothing."""
+    """A TLS front beside it has its own workers, which the kit does not mention."""
     port, pids = shared
     front, _, pid = parent
     with connected(front):

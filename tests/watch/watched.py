@@ -1,4 +1,4 @@
-"""A monitor of a real server, and what its readings show of the limits that it declares."""
+"""A monitor of a real server, and the state of its declared limits by its readings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from svload.watch import Monitor, monitors_for
 
 
 class Watched:
-    """A monitor of one service, its readings kept as a trial keeps them; the load begins with the second."""
+    """A monitor of one service, with its readings as a trial keeps them; the load begins with the second."""
 
     def __init__(
         self, facts: dict[str, Any], name: str, clock: Callable[[], int] = time.monotonic_ns
@@ -36,7 +36,7 @@ class Watched:
         return {one.metric: one.value for one in found}
 
     def shown(self) -> Evidence:
-        """What all readings so far show."""
+        """Return the evidence of all readings so far."""
         at, entities, metrics, values = zip(*self._rows, strict=True)
         offsets = np.array(at) - self._began_ns
         names = {"service": "web", "monitor": self.monitor.name}
@@ -50,7 +50,7 @@ class Watched:
         def holds() -> bool:
             try:
                 return condition(self.sample())
-            except OSError:  # a full server may keep its monitor out, too
+            except OSError:  # a full server may refuse its monitor too
                 return False
 
         wait_until(holds)
@@ -58,15 +58,15 @@ class Watched:
 
 
 def saturated(found: Evidence) -> tuple[str, ...]:
-    """The clauses by which a server would be SATURATED."""
+    """Return the reasons by which a server would be SATURATED."""
     return tuple(declared_clauses(found))
 
 
 def states(found: Evidence) -> dict[str, str]:
-    """clear, approached or reached, by the limit's name."""
+    """Return clear, approached or reached, by the limit's name."""
     return {one.name: one.state for one in found.limits}
 
 
 def moved(found: Evidence) -> set[str]:
-    """The counters of refusals that grew."""
+    """Return the counters of refusals that grew."""
     return {one.counter for one in found.refusals}
