@@ -1,4 +1,5 @@
-"""A delay planted in the known-truth server, whose engine calls no library that delay.c could stand before."""
+"""A delay planted in the known-truth server, whose engine calls no library function that delay.c could
+replace."""
 
 import json
 import os
