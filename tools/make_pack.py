@@ -1,4 +1,4 @@
-"""Make a small synthetic run in today's formats as a thin tests/packs/pack-N.svload.zip: run it when a
+"""Make a small synthetic run in today's formats as a thin tests/packs/pack-N.svload.zip; run this when a
 format's number has risen.
 
 Existing packs are not changed: `svload report PACK` must read what any older svload wrote.

@@ -132,8 +132,8 @@ def film_of(events: Sequence[Event], command: str, end: Sequence[Line]) -> tuple
 
 
 def final(run: RunDir) -> list[Line]:
-    """Return what the command prints at its end, on a terminal of the same width; paths as users have
-    them."""
+    """Return what the command prints at its end, on a terminal of the same width; paths as a user would
+    see them."""
     out = console()
     files = {name: Path("runs") / run.name / "derived" / name for name in ("findings.json", "report.html")}
     with out.capture() as reply:

@@ -53,7 +53,7 @@ poweroff -f
 
 
 class NotHereError(Exception):
-    """This machine cannot run the checks."""
+    """Raised if this machine cannot run the checks."""
 
 
 def main() -> int:

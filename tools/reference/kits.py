@@ -82,7 +82,7 @@ def _options(fields: Mapping[str, Any]) -> str:
 
 
 def _kind(annotation: Any) -> str:
-    """Return a type in words for readers."""
+    """Return a type in words."""
     if typing.get_origin(annotation) is Literal:
         return " or ".join(code(str(value)) for value in typing.get_args(annotation))
     inner = [one for one in typing.get_args(annotation) if one is not type(None)]
