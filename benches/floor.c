@@ -1,5 +1,5 @@
 /* A bare client of one thread that keeps N connections busy and records nothing but totals. It works by epoll, as svload's engine
- * does: edge-triggered, a read and a write a request.
+ * does: edge-triggered, one read and one write per request.
  *
  *   floor PORT PATH CONNECTIONS SECONDS keep-alive|new HEADER
  *

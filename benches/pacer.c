@@ -1,4 +1,4 @@
-/* The control for pacing: a bare epoll_pwait2 loop that wakes at a rate, does no I/O and tells how late it woke.
+/* The control for pacing: a bare epoll_pwait2 loop that wakes at a rate, does no I/O and reports how late it woke.
  *
  *   pacer RATE SECONDS      prints one JSON line with the wake-up stamps (ns, from the first deadline) */
 #define _GNU_SOURCE

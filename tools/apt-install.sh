@@ -1,6 +1,6 @@
 #!/bin/bash
 # Installs the real servers and the browser that the journeys use, where root and apt allow; no daemon is started.
-# Exit 0: all there. Exit 3: not possible here (one line says why).
+# Exit 0: all installed. Exit 3: not possible here (one line states the reason).
 set -euo pipefail
 
 packages=(varnish hitch memcached beanstalkd nginx haproxy linux-perf nghttp2-server nghttp2-client iproute2 openssh-server openssh-client curl openssl redis-server g++ libmariadb-dev mariadb-server-core mariadb-client-core
@@ -20,7 +20,7 @@ if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
     exit 3
 fi
 
-# Debian starts a daemon as soon as it is installed, unless this file says no.
+# Debian starts a daemon as soon as it is installed, unless this file forbids it.
 guard=/usr/sbin/policy-rc.d
 if [ ! -e "$guard" ]; then
     trap 'rm -f "$guard"' EXIT

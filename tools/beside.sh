@@ -1,5 +1,5 @@
 #!/bin/sh
-# beside.sh ARGUMENTS…: pytest with tests side by side. Three at once on two cores, because many wait for a load;
+# beside.sh ARGUMENTS…: pytest with tests in parallel. Three at once on two cores, because many wait for a load;
 # in the order that tests/conftest.py gives, long ones first.
 set -eu
 . "$(dirname "$0")/env.sh"

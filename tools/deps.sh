@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes .venv and fills it with what requirements/dev.txt pins. uv is quick; pip does the same where uv can't
+# Makes .venv and installs what requirements/dev.txt pins. uv is fast; pip does the same where uv can't
 # (uv does not read pip's configuration, which some machines need to reach their registry).
 set -eu
 . "$(dirname "$0")/env.sh"

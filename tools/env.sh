@@ -4,4 +4,4 @@ ROOT=$PWD
 export VIRTUAL_ENV="$ROOT/.venv" PATH="$ROOT/.venv/bin:$PATH" PYO3_PYTHON="$ROOT/.venv/bin/python"
 export PIP_DISABLE_PIP_VERSION_CHECK=1
 unset PYTHONHOME
-unset PYTHONDONTWRITEBYTECODE  # tests start hundreds of commands: none should compile what the one before it did
+unset PYTHONDONTWRITEBYTECODE  # tests start hundreds of commands, which should not all compile the same files

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Builds the native engine from the locked crates and installs svload into .venv, editable:
-# edits of Python are live, edits of the engine take another `make setup`.
+# changes of Python are live, changes of the engine need another `make setup`.
 set -eu
 . "$(dirname "$0")/env.sh"
 tools/preflight.sh >/dev/null
@@ -8,7 +8,7 @@ python tools/cargo_lock.py write
 log=build/install.log
 mkdir -p build
 # Where Python may write no bytecode (PYTHONDONTWRITEBYTECODE, as in many images), every command would compile its libraries
-# anew. It is made beside the engine, whose build has one thread at its begin and its end.
+# again. It is made in parallel with the engine, whose build has one thread at its begin and end.
 nice python -m compileall -q -x '/tests/' .venv/lib src/svload >/dev/null 2>&1 &
 bytecode=$!
 echo "setup: building the native engine (the first time: 2 to 4 minutes on 2 cores)"
@@ -22,4 +22,4 @@ maturin develop --release --locked --uv >"$log" 2>&1 || {
     fi
     exit 1
 }
-wait "$bytecode" || true  # a library may hold files for another Python
+wait "$bytecode" || true  # a library may contain files for another Python

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Every check that runs nothing: format, style, types, layers; for Python and for the engine. All are run; one bad
-# one fails.
+# All static checks: format, style, types, layers; for Python and for the engine. All are run; it fails if one
+# fails.
 set -uo pipefail
 . "$(dirname "$0")/env.sh"
 

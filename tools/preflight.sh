@@ -1,6 +1,6 @@
 #!/bin/sh
-# Says in one line each what this machine lacks to build svload; prints the Python to use.
-# Policy: any Rust from 1.80 (no toolchain file: nothing is downloaded behind the user's back), any Python from 3.11.
+# Prints one line for each thing that this machine lacks to build svload, and the Python to use.
+# Policy: any Rust from 1.80 (no toolchain file: nothing is downloaded without the user's knowledge), any Python from 3.11.
 set -eu
 
 lacks=0

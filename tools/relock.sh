@@ -1,5 +1,5 @@
 #!/bin/sh
-# Resolves both kinds of dependencies anew and writes lock files without addresses. UPGRADE=1 takes newer versions.
+# Resolves both kinds of dependencies again and writes lock files without addresses. UPGRADE=1 takes newer versions.
 set -eu
 cd "$(dirname "$0")/.."
 uv=.venv/bin/uv

@@ -1,6 +1,6 @@
 #!/bin/bash
-# step.sh NAME COMMAND…: runs a step and says how long it took. step.sh --begin starts anew, step.sh --total says how
-# long it is since then (less than the sum where steps ran side by side). The times stand in build/steps.tsv.
+# step.sh NAME COMMAND…: runs a step and prints how long it took. step.sh --begin resets the clock, step.sh --total
+# prints the time since then (less than the sum if steps ran in parallel). The times are kept in build/steps.tsv.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 mkdir -p build
@@ -26,7 +26,7 @@ begun=$EPOCHREALTIME
 status=0
 "$@" || status=$?
 took=$(awk -v a="$begun" -v b="$EPOCHREALTIME" 'BEGIN { printf "%.1f", b - a }')
-times >"build/times.$$"  # in a pipe they would be those of a subshell
+times >"build/times.$$"  # in a pipe these would be the times of a subshell
 cpu=$(awk -F'[ms ]' 'NR == 2 { printf "%.1f", 60 * $1 + $2 + 60 * $4 + $5 }' "build/times.$$")
 rm -f "build/times.$$"
 printf '%s\t%s\t%s\t%s\n' "$name" "$took" "$status" "$cpu" >>"$ledger"

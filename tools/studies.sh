@@ -1,7 +1,8 @@
 #!/bin/bash
-# make studies: the studies on their real servers, one after another, each with its tables; every command with its wall time and exit.
-# ONLY=002 or ONLY=001,005: these alone. PROFILE=short: longer runs, two hours in all. Runs and reports lie in build/studies.
-# A run that ends with 1 or 4 has its answer (a threshold that failed, numbers that can't be believed); the first that ends otherwise ends it all.
+# make studies: runs the studies on their real servers, one after another, each with its tables, and prints each
+# command's wall time and exit code. ONLY=002 or ONLY=001,005: only these. PROFILE=short: longer runs, two hours in all.
+# Runs and reports are kept in build/studies. Exit codes 1 and 4 of a run are results (a threshold failed, numbers are
+# REFUSED); the first other one ends it all.
 set -uo pipefail
 . "$(dirname "$0")/env.sh"
 out=build/studies
@@ -16,7 +17,7 @@ for number in ${ONLY:+${ONLY//,/ }}; do
     [[ " ${studies[*]}" == *" $number-"* ]] || { echo "ONLY=$ONLY: the studies are ${studies[*]%%-*}" >&2 && exit 2; }
 done
 
-# told COMMAND…: runs it for at most $bound_s; its exit status.
+# told COMMAND…: runs it for at most $bound_s; returns its exit status.
 told() {
     local begun=$SECONDS code=0
     printf '\n$ %s\n' "$*"
@@ -28,7 +29,7 @@ told() {
 for study in "${studies[@]}"; do
     [[ -z ${ONLY:-} || ",$ONLY," == *",${study%%-*},"* ]] || continue
     profile=$PROFILE
-    # Its tables are of the campaign alone, before and after tuning.
+    # Its tables show only the campaign, before and after tuning.
     [ "$study $PROFILE" != "001-svload short" ] || profile=campaign-short
     told svload lab install "studies/$study" --profile "$profile" || exit
     code=0

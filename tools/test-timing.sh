@@ -1,6 +1,6 @@
 #!/bin/bash
-# test-timing.sh ARGUMENTS…: the timing tests, each in a calm moment. PLANTED=engine or server: those that name it in their mark,
-# with a delay planted there, which each of them must see.
+# test-timing.sh ARGUMENTS…: runs the timing tests, each in a calm moment. PLANTED=engine or server: only those that
+# name it in their mark, with a delay planted there, which each of them must detect.
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
 if [ -n "${PLANTED:-}" ]; then

@@ -1,19 +1,21 @@
 #!/bin/bash
-# make test: all but long journeys, those on real servers, and timing. Every layer runs even if one before it failed; each step's time is printed, and pytest's
-# closing line is the last of its kind. Where real servers can't be had, one loud line says so (in CI: a failure).
+# make test: all tests but long journeys, those on real servers, and timing. Every layer runs even if one before it
+# failed. The time of each step is printed, and pytest's summary comes last. If real servers can't be installed, one loud
+# line says so (in CI: a failure).
 set -uo pipefail
 . "$(dirname "$0")/env.sh"
 step=tools/step.sh
 status=0
 mkdir -p build
 
-# alongside NAME COMMAND…: a step beside the others, its words in build/NAME.log; it ends with this script, however that ends.
+# alongside NAME COMMAND…: runs a step in parallel, with its output in build/NAME.log; it ends with this script,
+# however that ends.
 declare -A started
 alongside() {
     setsid "$step" "$@" >"build/$1.log" 2>&1 &
     started[$1]=$!
 }
-# ended NAME: waits for it, says what it said; its exit status.
+# ended NAME: waits for the step and prints its output; returns its exit status.
 ended() {
     local code=0
     wait "${started[$1]}" || code=$?
@@ -27,9 +29,9 @@ trap 'exit 143' TERM
 
 found=$(tools/preflight.sh) && "$found" tools/cargo_lock.py write || exit 1
 $step --begin
-# The set-up waits for the network and ends with one thread; much of lint and of the engine's build has one thread too: side by
-# side they fill the machine. That real servers can't be had is no failed step. The engine is unoptimised here: built in a third
-# of the time, and with overflow checked.
+# The set-up waits for the network and ends with one thread; much of lint and of the engine's build has one thread
+# too, so together they use the whole machine. Missing real servers are no failed step. The engine is not optimised
+# here: it is built in a third of the time, and checks overflow.
 rm -f build/no-servers
 $step crates tools/thrice.sh cargo fetch --quiet --locked --manifest-path engine/Cargo.toml --target "$(rustc -vV | sed -n 's/^host: //p')" || exit 1
 alongside apt bash -c 'tools/apt-install.sh || echo "$?" >build/no-servers'

@@ -1,5 +1,6 @@
 #!/bin/sh
-# thrice.sh COMMAND…: a download, tried three times: networks and registries have bad moments. PAUSE_S: between the first two.
+# thrice.sh COMMAND…: tries a download three times, because networks and registries fail now and then. PAUSE_S: the
+# pause between the first two.
 pause=${PAUSE_S:-5}
 for wait in "$pause" $((4 * pause)); do
     "$@" && exit 0

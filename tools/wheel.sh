@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds the wheel into a folder (dist), and beside it requirements.txt: what it was tested with. One wheel serves every
+# Builds the wheel into a folder (dist), with the requirements.txt that it was tested with. One wheel works for every
 # CPython from 3.11 on (abi3).
 set -eu
 . "$(dirname "$0")/env.sh"

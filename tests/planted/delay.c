@@ -1,5 +1,5 @@
 /* A planted delay: with this preloaded, the engine (PLANTED_DELAY=engine) or the servers (PLANTED_DELAY=server) act 50 ms after
-   each wait. `make test-timing PLANTED=engine` shows that timing tests see it. */
+   each wait. `make test-timing PLANTED=engine` shows that timing tests detect it. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
