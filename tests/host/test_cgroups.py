@@ -101,6 +101,20 @@ def test_removing_empties_the_parents_and_may_be_repeated(offer: Offer) -> None:
     assert not cgroups.remove(paths)
 
 
+def test_a_lab_that_ends_meanwhile_does_not_hinder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mkdir, top = os.mkdir, tmp_path / "svload"
+    ends = iter((top,))
+
+    def make(path: str, mode: int = 0o777) -> None:
+        if Path(path).parent == top and (ended := next(ends, None)):
+            ended.rmdir()
+        mkdir(path, mode)
+
+    monkeypatch.setattr(os, "mkdir", make)
+    cgroups.make({"pids": str(top / "lab" / "web")})
+    assert (top / "lab" / "web").is_dir()
+
+
 def test_the_time_a_quota_held_back_is_read_in_both_versions(offer: Offer) -> None:
     machine = offer("/a", "cpu", "unified")
     paths = {name: f"{machine}/{name}/a" for name in ("cpu", "unified")}

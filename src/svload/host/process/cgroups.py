@@ -32,6 +32,7 @@ _CONTROLLERS = {
 _OF_VERSION_2 = ("cpu", "memory", "pids", "io")
 _REMOVE_BOUND_S = 3.0
 _POLL_S = 0.01
+_MAKE_TRIES = 10
 _TOP = "svload"
 
 
@@ -109,7 +110,7 @@ def create(paths: Mapping[str, str], limits: GroupLimits, disks: Sequence[str] =
     for controller, path in paths.items():
         if controller == UNIFIED:
             _open_version_2(Path(path))
-        os.makedirs(path, exist_ok=True)
+        _make_folder(path)
     change(paths, limits, disks=disks)
 
 
@@ -330,7 +331,15 @@ def remove(paths: Mapping[str, str]) -> bool:
 def make(paths: Mapping[str, str]) -> None:
     """Create the folders of a group without limits. Raises OSError."""
     for path in paths.values():
-        os.makedirs(path, exist_ok=True)
+        _make_folder(path)
+
+
+def _make_folder(path: str) -> None:
+    """Create a folder with those above it. Another lab that ends removes an empty one above. Raises OSError."""
+    for _ in range(_MAKE_TRIES):
+        with contextlib.suppress(FileNotFoundError):
+            return os.makedirs(path, exist_ok=True)
+    os.makedirs(path, exist_ok=True)
 
 
 def tidy(path: str) -> None:
@@ -403,7 +412,7 @@ def _offers(mounts: Mapping[str, tuple[str, str]], wanted: Sequence[str]) -> boo
 
 def _open_version_2(path: Path) -> None:
     """Enable the controllers in all parents of the group, from the top of the hierarchy."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    _make_folder(str(path.parent))
     names = [parent.name for parent in path.parents]
     for parent in reversed(list(path.parents)[: names.index(_TOP) + 2]):
         for controller in _OF_VERSION_2:
