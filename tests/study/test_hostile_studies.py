@@ -247,6 +247,7 @@ LATER = [
     Hostile("a value in a set", AT, "{w: {kit: nginx}}", "sets.s.lab.w.workers: expected a whole number", 5, "sets: {s: {lab: {w: {workers: many}}}}\ntuning: s\n"),
     added("a set of a list", "sets: {s: c.yaml}\n", "sets.s: expected a mapping", 1, c_yaml=b"- lab: {}\n"),
     added("a baseline that is excluded", "factors: {a: [1, 2, 3]}\nexclude: [{when: {a: 1}, because: no}]\ncompare: [{factor: a, baseline: 1, metric: g.response.p50}]\n", "is excluded", 7),
+    added("no pair to compare", "factors: {a: [1, 2], b: [1, 2]}\nexclude: [{when: {a: 1, b: 2}, because: no}, {when: {a: 2, b: 1}, because: no}]\ncompare: [{factor: a, baseline: 1, metric: g.response.p50}]\n", "differs from one of a: 1 in a alone", 7),
     added("nothing to compare with", "factors: {a: [1, 2]}\nexclude: [{when: {a: 2}, because: no}]\ncompare: [{factor: a, baseline: 1, metric: g.response.p50}]\n", "nothing to compare", 7),
 ]  # fmt: skip
 

@@ -296,10 +296,19 @@ def uncompared(data: Mapping[str, Any], cases: Sequence[Case]) -> Iterable[Mista
         meant = [case for case in cases if factor in case.levels and matches(when, case.levels)]
         if not meant:
             continue
-        run = {case.levels[factor] for case in meant if case.excluded is None}
+        matched: dict[tuple[tuple[str, str], ...], set[str]] = {}
+        for case in (case for case in meant if case.excluded is None):
+            rest = tuple((name, level) for name, level in case.levels.items() if name != factor)
+            matched.setdefault(rest, set()).add(case.levels[factor])
+        run = {level for levels in matched.values() for level in levels}
         if level_name(baseline) not in run:
             reason = f"every case of {factor}: {level_name(baseline)} is excluded, there is nothing to compare with"
             yield bad_value(("compare", index, "baseline"), reason, level_name(baseline))
         elif len(run) < 2:
             reason = f"every case but those of {factor}: {level_name(baseline)} is excluded, there is nothing to compare"
+            yield bad_value(("compare", index, "factor"), reason, factor)
+        elif not any(level_name(baseline) in levels and len(levels) > 1 for levels in matched.values()):
+            reason = (
+                f"no case that is run differs from one of {factor}: {level_name(baseline)} in {factor} alone"
+            )
             yield bad_value(("compare", index, "factor"), reason, factor)
