@@ -275,6 +275,7 @@ STAGES = "With stages write executor: ramping-vus, whose targets are users ({dur
         ("scenario", "[one, {sleep: 1s}, two]", "scenarios.buy[1]: a pause is not a step; use the step's think_time, found {sleep: 1s}. Write the pause at the step before it: {request: NAME, think_time: 2s}."),
         ("scenario", "[one, sleep 1s, two]", "a pause is not a step"),
         ("scenario", "[one, {think_time: 1s}, two]", "a pause is not a step"),
+        ("scenario", "[{get: http://api/, think_time: 1s}, two]", "scenarios.buy[0]: think_time is not a key of a request; write it beside request"),
         ("scenario", "[{request: one, sleep: 1s}, two]", "Did you mean “think_time”?"),
         ("gate", "worse than 10%", "compare[0].fail_if: expected worse, better or different by more than a number of percent, found worse than 10%. Write worse by more than 10 %."),
         ("gate", "slower", "Write worse by more than 5 %."),

@@ -33,6 +33,10 @@ class ScenarioStepPart(Part):
     )
 
 
+_OF_STEP = ("think_time", "once", "renew")
+"""Keys that stand beside a step's or a set-up's request."""
+
+
 class StepForm:
     """A mapping with a request, or the request alone."""
 
@@ -47,6 +51,10 @@ class StepForm:
             hint = "Write the pause at the step before it: {request: NAME, think_time: 2s}."
             raise wrong("a pause is not a step; use the step's think_time", hint)
         alone = isinstance(value, str) or (isinstance(value, Mapping) and "request" not in value)
+        beside = [key for key in _OF_STEP if alone and isinstance(value, Mapping) and key in value]
+        if beside:
+            hint = f"Write {{request: {{get: http://service/path}}, {beside[0]}: …}}."
+            raise wrong(f"{beside[0]} is not a key of a request; write it beside request", hint)
         return {"request": value} if alone else value
 
     def __get_pydantic_json_schema__(
