@@ -167,7 +167,7 @@ class Server(Kit):
             self.set_again()
 
     def set_again(self) -> None:
-        """Set what `adjust` has changed since `up`: a process that was started again has what it began with."""
+        """Set what `adjust` has changed since `up`, which a process that is started again has lost."""
         wanted, self.options = self.options, self._started_with
         if wanted != self.options:
             self.adjust(wanted)

@@ -178,7 +178,7 @@ class Mariadb(Server):
             raise fail(
                 "lab-failed",
                 place=self.context.service,
-                reason=f"there is no file “{options.sql}” in the study's folder, which is to make the tables of {self.context.service}",
+                reason=f"there is no file “{options.sql}” in the study's folder to make its tables",
                 hint="Name a file next to the study.",
             )
         self._opened += 1

@@ -363,7 +363,7 @@ class Swift(Server):
         memcache.reset(self, self._ports["memcached"])
 
     def _own_folder(self, folder: Path) -> Path:
-        """Return the folder, or one beside it while another lab stores there; no other lab gets it until `down`."""
+        """Return the folder, or one beside it if another lab stores there; it is this lab's until `down`."""
         if self._lock is not None and self._kept == folder:
             return self._holding
         self._give_up()
