@@ -128,7 +128,7 @@ class Planted:
     config: CaseConfig
     twin: TrialData
     share: float
-    """of the time that strangers had"""
+    """share of the time that strangers had"""
     seen: Mapping[str, float]
     true: Mapping[str, float]
 
@@ -143,9 +143,9 @@ class Judged:
     share: float
     requests: int
     pushed: Mapping[str, float]
-    """how far the disturbance moved it"""
+    """how far the disturbance changed it"""
     needed: Mapping[str, float]
-    """how far down the range must reach to hold the truth; half a percent needs none"""
+    """how far down the range must reach to contain the truth; half a percent needs none"""
     below: Mapping[str, float]
     """how far down it reaches"""
     own: Mapping[str, float]

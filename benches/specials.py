@@ -32,7 +32,7 @@ from svload.store.raw import read_tables
 
 CONTROL = "epoll_pwait2 loop (C)"
 BOTH_CORES = (SERVER_CORE, CLIENT_CORE)
-"""Used while a command is timed as typed: nothing else runs then, and nobody types `taskset`."""
+"""Used while a command is timed as typed: nothing else runs then, and users don't type `taskset`."""
 
 
 def _rounds(bench: Bench) -> range:

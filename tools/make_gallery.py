@@ -27,7 +27,7 @@ OF_THINK_TIMES = {
     "comparisons-double.svg": "factorial-comparisons.svg",
 }
 FIRST_PAGES = 12
-"""The workbook's guide and summary are within them; all pages would be thousands."""
+"""They contain the workbook's guide and summary; all pages would be thousands."""
 ONLY_IN_SUMMARY = "doubts: in how many trials"
 MARGIN = 12
 CSS = """body{font:16px/1.5 -apple-system,"Segoe UI","Liberation Sans",Arial,sans-serif;color:#1f2328;margin:24px;width:1140px}
