@@ -28,7 +28,7 @@ from _pytest.runner import runtestprotocol
 from tests.conftest import not_run
 
 WAIT_S = 1800.0
-"""Total wait for calm moments: looks at a busy machine, and tests that were disturbed."""
+"""Total wait for calm moments: looks at a busy machine, and repeated tests."""
 LOOK_S = 0.5
 EVERY_S = 0.1
 NOT_ALL_RUN = 10

@@ -263,7 +263,7 @@ def test_a_confounded_claim_stays_open_whatever_its_interval(closed: Bench, coun
 
 FREE = Costs(up_s=0, fill_per_s=1e9, answers_per_s=1e9)
 LOAD_S = 12 * 1.3
-"""The synthetic run: 6 cases, 2 replicates, 0.1 s of ramps and 1.2 s of load."""
+"""The load of the synthetic run: 6 cases, 2 replicates, 0.1 s of ramps and 1.2 s of load."""
 
 
 def costs_of(bench: Bench, **changed: float) -> Mapping[str, Mapping[str, Costs]]:

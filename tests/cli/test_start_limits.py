@@ -77,7 +77,7 @@ def test_processes_of_the_user_count_with_their_threads(
 
 
 DEAF = {"sum": "sum(endless)", "all": "all(endless)", "deque": "collections.deque(endless, 0)"}
-"""C code that says when it is at work and never returns."""
+"""C code that prints when it is at work and never returns."""
 SIGNALS = ("TERM TERM", "INT INT", "TERM INT", "INT TERM", "INT HUP")
 
 

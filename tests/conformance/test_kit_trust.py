@@ -69,7 +69,7 @@ ACTING = {
               "use", "__file__", "client_timeout\nuser"),
     "truth": ("address", "allow_any_address", "upstream", "http_port", "admin_port", "tls", "role"),
 }  # fmt: skip
-"""Parameters of the servers' own that act outside: none may ever be declared harmless."""
+"""Parameters of the servers' own that act outside: these must never be declared harmless."""
 
 
 class Recorder:

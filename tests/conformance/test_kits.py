@@ -23,7 +23,7 @@ MINIMAL: dict[str, dict[str, Any]] = {
     "truth": {"role": "store"},
     "varnish": {"of": "backend"},
 }
-"""What a kit cannot do without; the others need nothing."""
+"""The required options of kits; the others have none."""
 
 
 def in_tree() -> set[str]:

@@ -59,8 +59,8 @@ make() { command make -n -C "$PROJECT" "$@"; }
 JUDGING = re.compile(
     r"^(svload (?:run|resume|report|load|capacity|compare http)\b(?:\\\n|[^&\n])*)$", re.MULTILINE
 )
-"""Commands on real loads, whose exit code says what the machine's load allowed to say: it is not read. How a block
-ends that promises another is decided by its own last command."""
+"""Commands with real loads, whose exit code depends on the machine's load and is not checked. A block that
+promises another code is decided by its own last command."""
 JUDGED = """
 judged() {
     [ "$1" -eq 1 ] || [ "$1" -eq 4 ] || return "$1"

@@ -53,7 +53,7 @@ SHARED: dict[str, tuple[Bound, Make]] = {
     "steps": (bounds.STEPS, with_steps),
     "body": (bounds.SIZE_BYTES, lambda n: with_group(request=with_body(n))),
 }
-"""What both bound: equal."""
+"""Bounds that both have: equal."""
 WIDER: dict[str, tuple[Bound, Make]] = {
     "iterations": (
         bounds.ITERATIONS,
@@ -73,7 +73,7 @@ WIDER: dict[str, tuple[Bound, Make]] = {
         lambda n: with_executor(executor.ConstantVus(vus=1, think_time=executor.ThinkTime(constant_ns=n))),
     ),
 }
-"""Where the engine takes more than any study may ask for."""
+"""Bounds of the engine that are wider than any study's."""
 
 
 def fault(share: ShareSpec) -> tuple[str, str] | None:

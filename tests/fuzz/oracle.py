@@ -20,7 +20,7 @@ from tests.bounds import HANG_S
 CODES = (0, 1, 2, 3, 4, 130)
 WAIT_S = 5.0
 MEMORY_KIB = 1 << 20
-"""What no case takes, this process's own memory included."""
+"""More than any case takes, including this process's own memory."""
 judges_waits = False
 """Whether a case that takes longer is a failure: for `python -m tests.fuzz`, on a machine that is not busy."""
 

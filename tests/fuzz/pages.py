@@ -55,7 +55,7 @@ _HTTP: dict[str, tuple[type[Monitor], str]] = {
     "nginx": (NginxMonitor, "status_url"),
     "truth": (TruthMonitor, "url"),
 }
-"""With the word for its page."""
+"""Each monitor with the word for its page."""
 _LINES: dict[str, type[Monitor]] = {
     "redis": RedisMonitor,
     "memcached": MemcachedMonitor,

@@ -156,10 +156,10 @@ def test_what_was_disturbed_is_taken_again_and_nothing_else_is(
 CLOCKS = re.compile(r"time\.(monotonic|perf_counter|time)(_ns)?")
 LASTED = re.compile(r"(^|_)(took|lasted|elapsed)(_|$)")
 BOUND = re.compile(r"(^|_)(HANG_S|bound_s)$")
-"""`bound_s` is a parameter of a wait, whose default is the one bound."""
+"""`bound_s` is a parameter of a wait, whose default is the common bound."""
 WAITS = {"wait", "wait_until", "communicate", "join", "run", "check_output", "check_call", "call", "result"}
 SHORTEST_S = 1.0
-"""A literal below this is an input of the test: nothing happens meanwhile, or a peer that never answers."""
+"""A smaller literal is an input of the test: nothing happens meanwhile, or a peer that never answers."""
 
 Kind = Literal["", "stamp", "lasted", "deadline"]
 
@@ -286,7 +286,7 @@ def _own_bound(node: ast.Call, numbers: dict[str, float]) -> str:
 
 
 ELSEWHERE = {"fuzz", "vm", "calm.py"}
-"""Programs that run tests of their own, and what runs these."""
+"""Programs with tests of their own, and what runs these."""
 FILES = sorted(path for path in (ROOT / "tests").rglob("*.py") if not ELSEWHERE & set(path.parts))
 
 

@@ -52,7 +52,7 @@ OTHERWISE = {
     "store/layout.py": (1, "a link, made beside and renamed"),
     "store/pack.py": (2, "files within an archive, and a folder unpacked where none was"),
 }
-"""How many writes a file has that need no other, and why."""
+"""How many plain writes each file may have, and why."""
 
 
 def writes(source: str) -> Iterator[str]:
@@ -173,7 +173,7 @@ def test_the_catalogue_is_what_the_code_reads() -> None:
 
 
 ALLOWED = {"host/process/interpreter.py", "fleet/on_host/machine.py"}
-"""The one place, and what runs on a machine before svload is there (it has -I)."""
+"""The only such place, and what runs on a machine before svload is installed (it has -I)."""
 
 
 def interpreters(tree: ast.Module) -> Iterator[int]:

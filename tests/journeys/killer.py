@@ -9,7 +9,7 @@ import sys
 from typing import Any
 
 AT, TOLD = "KILL_AT_WRITE", "KILL_TOLD"
-"""Variables: which write (from 1; 0 kills at none), and the file that every write is told in."""
+"""Variables: which write to kill at (from 1; 0: none), and the file in which every write is recorded."""
 _CHANGES = {"os.rename", "os.remove", "os.mkdir", "os.symlink", "os.link", "os.truncate"}
 
 

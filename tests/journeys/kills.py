@@ -20,13 +20,14 @@ from .world import Command, World, complete, only_run, sealed
 
 VICTIMS = {"controller": "", "agent": "svload.host.agent", "generator": "svload.drive.generator"}
 ENDED = {"warm": ("", "reset", "warm"), "load": ("count",), "seal": ("settle", "write", "seal")}
-"""Phase of a trial → what its journal last said while it lasts (some last microseconds:
-then the next trial's is taken)."""
+"""Phase of a trial → its journal's last entry during the phase (some last microseconds: then the next
+trial's is used)."""
 SAID = {"bring-up": "preparing the lab", "analysis": "judging every trial", "report": "writing the report"}
 ATTEMPTS = 5
-"""Runs that may be over before the moment comes: a phase of microseconds is not seen in each."""
+"""Attempts, because a run may be over before the moment comes: a phase of microseconds is not seen in
+each."""
 ALONE = ("analysis", "report")
-"""Phases in which the controller is all there is."""
+"""Phases in which only the controller runs."""
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from .world import Command, World, only_run
 FILES, EACH_MIB = 48, 2
 WORKERS = (2, 4)
 SETTLED_S = 0.5
-"""A limit's first moments: a quota's period and a rate's burst are left from before."""
+"""Left out at a limit's begin: a quota's period and a rate's burst still have an effect from before."""
 
 
 class Held(NamedTuple):
@@ -207,8 +207,8 @@ class Moment:
 
 
 VICTIMS = ("controller", "agent", "keeper", "all")
-"""The command itself; the lower process of the agent; the one above it; these three at once, so that nobody is left
-to undo anything."""
+"""The command itself; the lower process of the agent; the one above it; all three at once, so that no
+process is left to undo anything."""
 ACTS_OF_A_TRIAL = 6
 
 

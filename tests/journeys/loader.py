@@ -26,7 +26,7 @@ ALSO_LOADED = (
     "svload.api", "svload.api.studies", "svload.api.runs", "svload.analysis", "svload.report.files.write", "svload.report.page.view",
     "svload.report.sheets.workbook", "svload.store.sql", "svload.study",
 )  # fmt: skip
-"""What is loaded beyond a load's own: what a whole run needs."""
+"""Modules that a whole run needs in addition to a load's own."""
 
 
 def main(door: socket.socket) -> NoReturn:

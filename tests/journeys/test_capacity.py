@@ -42,10 +42,10 @@ traffic:
 measure: {duration: 1s, replicates: 3}
 """
 USERS = 8
-"""4 workers of 10 ms serve 400 a second, so that each user more adds 2.5 ms to the
-mean: 8 wait 20 ms, 9 wait 22.5 ms."""
+"""4 workers of 10 ms serve 400 a second, so each additional user adds 2.5 ms to the mean: 8 wait 20 ms, 9
+wait 22.5 ms."""
 LONG_S = 800.0
-"""A whole search has a bound of its own: it makes some dozens of trials."""
+"""The bound of a whole search, which makes some dozens of trials."""
 CRITERIA = "mean <= 21.2 ms and success_rate >= 99 %"
 
 
@@ -89,7 +89,7 @@ def test_a_kill_in_the_middle_of_a_search_costs_nothing(world: World):
 
 
 MOST = 24
-"""Connections that the double below serves at once."""
+"""Connections that the fake server below serves at once."""
 
 
 @contextmanager

@@ -62,7 +62,8 @@ def used_ratio(trial: dict[str, Any], whose: str) -> float:
 BOTH = pytest.mark.parametrize(
     ("duration", "strict"), [("0.5s", False), pytest.param("4s", True, marks=pytest.mark.timing)]
 )
-"""What the kernel holds, always; how much is read, where the machine leaves the servers their cores."""
+"""The kernel's limit is always checked; the amount read only if the machine leaves the servers their
+cores."""
 
 
 @BOTH

@@ -69,7 +69,7 @@ def test_an_example_of_the_help_works(world: World, url: str, typed: str) -> Non
 
 
 SERVICE_MS = 20
-"""What each answer of the slow server takes at least: no response is shorter, however busy the machine is."""
+"""The minimum time of each answer of the slow server: no response is shorter, however busy the machine is."""
 MANY, FEW = ("-n", "200", "-c", "2"), ("-n", "20", "-c", "1")
 STAYS = ("--vus", "2", "--stage", "2s:2")
 
@@ -281,7 +281,7 @@ def test_ctrl_c_prints_what_was_measured(world: World, url: str) -> None:
 
 
 UNSAID = ("X-JWT", "Signature", "X-CSRF", "X-Otp", "X_Otp", "1-x", "Port", "Referer")
-"""Headers whose names do not tell that they let somebody in."""
+"""Headers whose names do not show that they grant access."""
 
 
 def test_a_credential_is_sent_and_kept_nowhere(world: World) -> None:

@@ -35,7 +35,7 @@ measure: {duration: 0.2s, replicates: 1}
 """
 TRIALS = 2
 SAMPLE = 5
-"""Kill points a test; SVLOAD_EVERY_WRITE=1/1 takes all of them, 3/8 the third eighth."""
+"""Kill points per test; SVLOAD_EVERY_WRITE=1/1 takes all of them, 3/8 the third eighth."""
 
 
 @pytest.fixture

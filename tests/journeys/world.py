@@ -73,7 +73,7 @@ class World:
     root: Path
     shared_cache: Path | None = None
     anew: bool = False
-    """Each command is a process of its own from its begin, as a user starts it."""
+    """Each command is a new process from its begin, as when a user starts it."""
 
     @property
     def env(self) -> dict[str, str]:

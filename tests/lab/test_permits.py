@@ -260,9 +260,9 @@ OF_ITS_OWN = frozenset(
     update update_multi xa_commit xa_end xa_prepare xa_recover xa_rollback xa_start
     """.split()  # noqa: SIM905
 )
-"""Statements about rows, its own connection, and what it may see anyway; packages are procedures in another dialect,
-KILL ends its own connections alone, all replicas are none, since CHANGE MASTER is refused, and there is no key cache
-but the default one, since SET GLOBAL is."""
+"""Statements about rows, its own connection, and what it may see in any case. Packages are procedures in
+another dialect; KILL ends its own connections only; there are no replicas, since CHANGE MASTER is refused,
+and no key cache but the default one, since SET GLOBAL is."""
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.look
 EXAMPLE = Path(__file__).parents[2] / "docs" / "example"
 PACK = EXAMPLE / "svload-real.svload.zip"
 NOISE = {"generator-harm", "hiccups", "run-queue", "steal", "others-cpu", "calibration"}
-"""Checks that a noisy machine may fail. A refused trial was made once more."""
+"""Checks that a noisy machine may fail. A refused trial was repeated once."""
 
 
 @pytest.fixture(scope="module")

@@ -56,7 +56,7 @@ OPEN_ALL = "document.querySelectorAll('details').forEach(one => { one.open = tru
 
 
 VIOLATIONS = {"resultTypes": ["violations"], "selectors": False}
-"""What passes is not described: that takes axe longer than looking for what does not."""
+"""Rules that pass are not described, which takes axe longer than finding faults."""
 OF_COLOUR = VIOLATIONS | {"runOnly": {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}}
 """The rules that another theme can break: all others see the same elements in both."""
 

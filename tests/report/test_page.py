@@ -130,7 +130,7 @@ def test_names_stay_text(reported: Reporter) -> None:
 
 
 ANSWER, CASES = ("", "The cases at a glance"), ("Each case", "")
-"""Parts of the page: from these words on, up to those."""
+"""Parts of the page: from the first text to the second."""
 SAID: list[tuple[str, tuple[str, str], tuple[str, ...]]] = [
     # run, part of its page, its text
     ("refused", ANSWER, ("because every trial is broken (REFUSED)", "The factor did not take effect")),

@@ -24,7 +24,7 @@ from svload.report.wording.answer import answer, headline, leading_failures
 from svload.report.wording.spelling import cause
 
 _NAMED = re.compile(r"\b(hiccups|generator-harm|others-cpu|run-queue|steal|warm-up|accounting|manipulation)")
-"""Names of checks that sentences used to be made of."""
+"""Names of checks that sentences used to contain."""
 
 
 def graded(findings: Findings, grade: Grade) -> Findings:

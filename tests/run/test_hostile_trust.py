@@ -85,7 +85,8 @@ CHANGES = [
     ("./server", variable("DB", "state.db"), "state.db", False),
     ("./server", variable("RC", "settings.ini"), "settings.ini", True),
 ]
-"""The command, what else the study says, the file that changes, and whether that is part of what was trusted."""
+"""The command, other keys of the study, the file that changes, and whether that is part of what was
+trusted."""
 
 
 @pytest.mark.parametrize(("command", "more", "changed", "matters"), CHANGES)
@@ -214,7 +215,7 @@ LOCKS: list[tuple[tuple[str | int, ...], Any]] = [
     (("source", "traffic", "users", "vus"), 10**12),
     (("source", "lab", "app", "kit"), "no-such-kit"),
 ]
-"""A place in the lock, and what is written there."""
+"""A place in the lock, and the value written there."""
 
 
 @pytest.mark.parametrize("forge", [None, *LOCKS])
@@ -274,7 +275,7 @@ TOLD = [
     b"p4ss word".hex(),
     "s=0a1b2c3d4e",
 ]
-"""Forms of a secret, or of one of its parts, at the end of an answer."""
+"""Forms of a secret, or of one of its parts, at the end of a response."""
 HELD = (SECRET, "ab s3cr3t-token", f"Basic {LETTERS}", "id=0a1b2c3d4e; theme=x")
 PLAIN = re.compile("s3cr3t-|token|admin-7|p4ss|0a1b2c3d4e|tök", re.IGNORECASE)
 

@@ -223,7 +223,7 @@ WRITERS: dict[str, Callable[[Path, list[Asked]], Path]] = {
     "a.json": write_k6_json,
     "a.csv": write_k6_csv,
 }
-"""By a name for the file, those that write each request."""
+"""Writers whose format contains each request, by a name for the file."""
 FORMS = {"a.jtl": "jtl", "a.xml": "jtl", "a.json": "k6", "a.csv": "k6"}
 
 

@@ -26,9 +26,9 @@ HERE = Path(__file__).parent / "jmeter"
 CASES = sorted(path.name.removesuffix(".jtl.gz") for path in HERE.glob("*.jtl.gz"))
 PERCENTILES = {"medianResTime": 50, "pct1ResTime": 90, "pct2ResTime": 95, "pct3ResTime": 99}
 FIRST_ROW_LOST = "no-names"
-"""The dashboard takes the first row of a file without names for them."""
+"""The dashboard takes the first row of a file without a header for the header."""
 TRANSACTIONS_ALONE = "transaction-no-parts"
-"""Its transactions hold no samples: they are the requests, and JMeter's total counts none of them."""
+"""Its transactions contain no samples: they are the requests, and JMeter's total counts none of them."""
 _LEFT_OUT = re.compile(r"^([\d,]+) (rows of transactions|parts of other samples)")
 
 
@@ -105,7 +105,7 @@ def test_the_total_is_jmeters_with_what_was_left_out(name: str) -> None:
 
 
 BY_COMMAND = ("plain", "ramp", "groups", "semicolon", "german", "letters", "xml")
-"""A row of names, ramps, two groups, other delimiters and stamps, other letters, and XML."""
+"""A header, ramps, two groups, other delimiters and stamps, other letters, and XML."""
 
 
 Printed = Callable[[str], tuple[dict[str, Any], Mapping[str, Mapping[str, Any]]]]

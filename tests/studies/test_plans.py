@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 STUDIES = Path(__file__).parents[2] / "studies"
 SEARCHED = "004-swift-locust/breakpoint.yaml"
-"""Its users are found by `svload capacity`, so that nothing of it is planned."""
+"""`svload capacity` finds its users, so it is not planned."""
 
 CONFOUNDED = "002-factorial-redis/confounded.yaml"
 FEW_BLOCKS = {
@@ -26,7 +26,7 @@ FEW_BLOCKS = {
     ("002-factorial-redis/storage.yaml", "short"),
     ("004-swift-locust/script.yaml", "unlimited"),
 }
-"""Profiles that describe, and compare too few blocks to decide; so does every demo."""
+"""Profiles that only describe, with too few blocks to decide comparisons; the same holds for every demo."""
 
 
 def profiles() -> Iterator[tuple[str, str | None]]:

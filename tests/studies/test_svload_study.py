@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 STUDY = Path(__file__).parents[2] / "studies/001-svload"
 PLACES = {"varnish": ("lab", "cache", "tuning"), "kernel": ("sysctl",), "network": ("sysctl",)}
 PLACES |= dict.fromkeys(("memcached", "swift"), ("lab", "backend"))
-"""The paper's layer → where a set says it."""
+"""The paper's layer → the place in a set."""
 OPTIONS = {"MAXCONN": "memcached_connections", "CACHESIZE": "memcached_memory"}
 OPTIONS |= {"ulimit -Sn": "nofile", "ulimit -Hn": "nofile_hard"}
 ALONE = {

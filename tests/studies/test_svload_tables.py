@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 STUDY = Path(__file__).parents[2] / "studies/001-svload"
 PACKS = sorted(STUDY.glob("packs/*.svload.zip"))
 STEPS = (0.98, 1.01, 1.0, 1.02, 0.99, 1.0)
-"""What blocks make of a number."""
+"""Factors of a number by block."""
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,8 @@ from svload.study import json_schema, load_study, resolve
 from svload.study.values import Part
 
 RE_DECLARED = {"AnyGroup", "_WrongExecutor", "InStages"}
-"""Groups whose executor is a reference, and what others inherit: their places are those of the executor's own group."""
+"""Groups whose executor is a reference, and models that others inherit: their places are those of the
+executor's own group."""
 
 
 def schema_fields() -> set[str]:

@@ -31,7 +31,7 @@ WALL = 1_760_000_000.0
 PROBE_THINK_NS = 20_000_000
 SERVER_CORES = (1,)
 BEARS_USERS = 6.0
-"""N* in a run with a factor `users`: so many users without think time fill the servers' core."""
+"""N* in a run with a factor `users`: this many users without think time fill the servers' core."""
 _SHARPNESS = 8.0
 """How sharply response turns at N*: at N* itself it is 9 % above both asymptotes."""
 OPEN_SLOTS = 16

@@ -18,7 +18,7 @@ from svload.watch.sampler import Sampler
 
 pytestmark = [pytest.mark.real, pytest.mark.timing]
 MOST_CORES = 0.04
-"""2 % is aimed at, 2.6 to 3.3 % were seen on a shared machine."""
+"""The goal is 2 %; 2.6 to 3.3 % were seen on a shared machine."""
 WATCHED_S = 8.0
 
 

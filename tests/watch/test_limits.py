@@ -180,7 +180,7 @@ GROUP = {
     "group_processes": 3,
     "forks_refused_total": 4,
 }
-"""What the files of both versions say."""
+"""The values in the files of both versions."""
 
 
 def test_a_group_of_version_2(tmp_path: Path) -> None:
