@@ -48,8 +48,8 @@ def wait_until(condition: Callable[[], object], bound_s: float = HANG_S) -> None
 
 
 def completed(words: Sequence[str | Path], **how: Any) -> subprocess.CompletedProcess[str]:
-    """Run a program to its end and return what it said: without input, whatever its exit code, unless `how`
-    says otherwise."""
+    """Run a program to its end and return it with its output: without input, whatever its exit code,
+    unless `how` sets these otherwise."""
     how = (
         {"timeout": HANG_S, "check": False} | ({} if "input" in how else {"stdin": subprocess.DEVNULL}) | how
     )

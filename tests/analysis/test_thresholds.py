@@ -133,7 +133,7 @@ def test_a_threshold_is_wrong_one_time_in_forty_at_most(closed: Bench, true: flo
 
 @pytest.mark.parametrize("belief", [None, Belief(grade="WEAK", below=0.2, above=0.1)])
 def test_what_stands_beside_a_number_is_what_its_threshold_uses(closed: Bench, belief: Belief | None) -> None:
-    """A limit just within the interval that is shown leaves it open; one just beyond it decides."""
+    """A limit just within the interval that is shown leaves it undecided; one just beyond it decides."""
     one = Estimate(value=0.18, low=0.17, high=0.19, belief=belief)
     low, high = one.within
     assert (low, high) == pytest.approx((0.17, 0.19) if belief is None else (0.136, 0.209))

@@ -74,7 +74,7 @@ def test_a_kill_in_the_middle_of_a_search_costs_nothing(world: World):
     run = only_run(world)
     before, planned = sealed(run), plan_of(run)
     assert before
-    ended = world.svload("resume")  # by no name: the search is the run that goes on
+    ended = world.svload("resume")  # without a name: the search is the unfinished run
     found = complete(run, ended.stderr)["capacity"]
     assert {name: digest for name, digest in sealed(run).items() if name in before} == before
     assert {name: text for name, text in plan_of(run).items() if name in planned} == planned

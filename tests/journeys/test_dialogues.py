@@ -48,7 +48,7 @@ class Pong(StreamRequestHandler):
     def finish(self) -> None:
         super().finish()
         if isinstance(self.request, ssl.SSLSocket):
-            # The client need not answer the goodbye.
+            # The client may leave the goodbye unanswered.
             with suppress(OSError):
                 self.request.unwrap()
 

@@ -110,7 +110,7 @@ def test_both_scripts_tables_stand_side_by_side(run: RunDir, monkeypatch: pytest
     assert len(made.rows) == 7
     monkeypatch.setattr(
         api, "report", lambda run: None
-    )  # half a minute each; tests/report holds what it shows
+    )  # half a minute each; tests/report checks what it shows
     callgraph.put_beside(run, [first], "callgraph.py")
     callgraph.put_beside(run, [made], "tables.py")
     callgraph.put_beside(run, [first], "callgraph.py")

@@ -216,7 +216,7 @@ def _hostile(servers: Servers, port: int, number: int) -> bytes:
                 case 1:
                     peer.sendall(b"get:\0\0\0:\xff\n")
                 case 2:
-                    peer.sendall(b"get:us")  # half-closed in mid-line
+                    peer.sendall(b"get:us")  # half-closed in the middle of a line
                 case 3:
                     peer.sendall(user)  # no file name comes
                 case 4:

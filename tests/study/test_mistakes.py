@@ -337,6 +337,6 @@ def test_each_alone_and_any_two_together(tmp_path: Path, first: str, second: str
     (one, text, lines), (other, text_too, lines_too) = WRONG[first], WRONG[second]
     found = [*lines, *(lines_too if one != other else [])]
     if {"at", "group"} == {one, other}:
-        found.remove(9)  # the group that asks by the wrong scheme is broken itself
+        found.remove(9)  # the group with the wrong scheme is itself invalid
     problems = problems_of(tmp_path, AT_ONCE.format(**AT_ONCE_SOUND | {one: text, other: text_too}))
     assert [line_of(problem) for problem in problems] == sorted(found)

@@ -27,7 +27,7 @@ from svload.watch.series import SeriesWriter
 
 
 class Fake(Monitor):
-    """Counts its samples; fails while told to."""
+    """Counts its samples; fails while asked to."""
 
     name = "fake"
     summary = "nothing"
