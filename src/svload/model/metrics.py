@@ -253,8 +253,9 @@ def canonical_metric(text: str, owners: dict[str, Source]) -> str:
     """Return a metric in the catalogue's words: `users.http_req_duration.p(95)` → `users.response.p95`; a stat
     that is left out stays so. Raises ValueError."""
     ref = parse_metric(text, owners)
-    written = ref.stat and text.rstrip().endswith((f".{ref.stat}", f".p({ref.stat[1:]})"))
-    return ".".join(part for part in (ref.owner, ref.name, written and ref.stat) if part)
+    stat = ref.stat or ""
+    written = text.rstrip().endswith((f".{stat}", f".p({stat[1:]})"))
+    return ".".join(part for part in (ref.owner, ref.name, stat if written else "") if part)
 
 
 def limit_of(name: str) -> int | None:

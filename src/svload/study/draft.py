@@ -300,7 +300,7 @@ def _body_mistakes(config: CaseConfig, folder: FilePath) -> Iterable[Mistake]:
     for path, request in _asked(config):
         body = request.body
         if body is not None and body.file is not None and file_beside(folder, body.file) is None:
-            at = ("requests", request.name) if request.name != INLINE else path
+            at: Path = ("requests", request.name) if request.name != INLINE else path
             yield bad_value((*at, "body"), "expected a file inside the study's folder", body.file)
 
 
