@@ -44,8 +44,7 @@ def bench_of(run: SyntheticRun) -> Bench:
 
 @pytest.fixture(scope="session")
 def closed(tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    """Return a closed loop with TC0 http backend, TC1 http hit, TC2 http miss, TC3 https backend, TC4
-    https hit, TC5 https miss."""
+    """Return a closed loop: TC0 to TC2 http (backend, hit, miss), TC3 to TC5 https."""
     return bench_of(make_run(tmp_path_factory.mktemp("closed"), replicates=2))
 
 
@@ -86,8 +85,7 @@ Plant = Callable[[TrialData, CaseConfig], Planted]
 
 
 def planting(change: Callable[..., Planted]) -> Callable[..., Plant]:
-    """Turn a function of trial, configuration and further arguments into a plant with these arguments
-    bound."""
+    """Turn a function of trial, configuration and other arguments into a plant with these arguments bound."""
     return lambda *given, **named: lambda trial, config: change(trial, config, *given, **named)
 
 

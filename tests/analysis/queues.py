@@ -1,5 +1,4 @@
-"""Trials of a simulated queue (virtual time), with and without disturbances, so that the true values are
-known."""
+"""Trials of a simulated queue (virtual time), with and without disturbances, whose true values are known."""
 
 from __future__ import annotations
 

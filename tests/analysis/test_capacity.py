@@ -47,8 +47,7 @@ def of_margin(margin: Callable[[float], float], scatter: float, seed: int) -> Se
 
 
 def pool(limit: float) -> Callable[[float], float]:
-    """Return the margin of a closed loop on a pool that sleeps: its response grows with the users, so its
-    limit is known."""
+    """Return the margin of a closed loop on a pool that sleeps: its response grows with the users."""
     return lambda load: log(limit / load)
 
 

@@ -50,8 +50,7 @@ def expecting(*texts: str) -> Plant:
 
 @planting
 def drawing(trial: TrialData, config: CaseConfig, repeated: float) -> Planted:
-    """Plan a random feeder that is expected to be one; this share of each user's later requests repeats a
-    row."""
+    """Plan a random feeder that is expected to be one; this share of each user's later rows are repeated."""
     users = {
         one.name: one.executor.most_vus for one in config.groups if isinstance(one.executor, ConstantVus)
     }
@@ -353,8 +352,7 @@ def test_planted_in_an_open_loop(open_loop: Bench, plant: Plant, grade: str) -> 
 
 
 def test_the_planned_time_of_users_without_ramp_or_pause(closed: Bench) -> None:
-    """Ten users, no ramp, no think time: user k starts k/10 of 5 ms after the window's begin
-    (engine/README.md)."""
+    """Ten users, no ramp or think time: user k starts k/10 of 5 ms after the begin (engine/README.md)."""
     config = closed.configs["TC4"]
     executor = ConstantVus(vus=10)
     config = with_config(config, "probe", executor=executor, start_when=None)

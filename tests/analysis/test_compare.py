@@ -1,5 +1,4 @@
-"""Claims: the statistic over pairs, the effect of lost trials, what keeps a claim undecided, and what is
-never claimed."""
+"""Claims: the statistic over pairs, lost trials, what keeps a claim undecided, and what is never claimed."""
 
 from __future__ import annotations
 
@@ -118,8 +117,7 @@ def test_where_nothing_is_missing_it_is_t_over_block_means(closed: Bench) -> Non
 
 
 def test_one_trial_that_was_not_made_costs_its_pair_alone(closed: Bench) -> None:
-    """Four blocks, a 33-fold effect, one trial missing: sign flips over whole blocks could never decide
-    it."""
+    """Four blocks, a 33-fold effect, one trial missing: sign flips over whole blocks could not decide it."""
     per_block = [0.0300, 0.0305, 0.0296, 0.0301]
     trials = without(blocks(per_block), "TC4.r3")
     (claim,) = claims(closed, lock_with(closed.lock, 4, PROTOCOL), trials)
@@ -134,8 +132,7 @@ def test_one_trial_that_was_not_made_costs_its_pair_alone(closed: Bench) -> None
 
 
 def test_the_jackknife_by_hand(closed: Bench) -> None:
-    """Two cases in three blocks, the second case's third pair lost: effects without each block, computed
-    by hand."""
+    """Two cases in three blocks, the second one's third pair lost: effects without each block, by hand."""
     logs = {("TC0", "TC3"): [0.1, 0.2, 0.3], ("TC1", "TC4"): [0.2, 0.4, None]}
     trials = [
         one
@@ -161,8 +158,7 @@ def test_a_case_in_fewer_than_two_blocks_is_dropped_and_named(closed: Bench) -> 
 
 
 def test_what_is_left_of_the_cases_is_never_called_no_difference(closed: Bench) -> None:
-    """Cases that kept their pairs say nothing about the others: the only one left has no effect, the
-    others 25 %."""
+    """Cases that kept their pairs show nothing of the others: the only one left has no effect, those 25 %."""
     gated = evolve(PROTOCOL, fail_if="worse by more than 5 %")
     lock = lock_with(closed.lock, 6, gated)
     flat = [
@@ -206,8 +202,7 @@ def test_what_is_open_says_how_many_more_blocks_would_decide(closed: Bench) -> N
 
 
 def test_blocks_of_turns_last_as_long_whatever_is_compared(closed: Bench) -> None:
-    """All six trials of a block begin together, with one block per minute; a throughput is not computed
-    turn by turn."""
+    """All six trials of a block begin together, with a block per minute; throughput is not per turn."""
     trials = blocks([1.5, 0.9, 1.6, 0.85, 1.4, 1.0])
     made = {one.trial: Made(0, 60.0 * one.block + 0.001 * place) for place, one in enumerate(trials)}
     (claim,) = claims(closed, lock_with(closed.lock, 6, PROTOCOL, order="turns"), trials, made)
@@ -358,8 +353,8 @@ def test_unit_is_the_bring_up_from_six_on(closed: Bench, bring_ups: int, unit: s
 
 
 def test_a_difference_that_each_bring_up_decides_again_is_open_from_six_on(closed: Bench) -> None:
-    """± 10 % by bring-up, with two blocks each that agree: twelve blocks would seem certain where six
-    bring-ups are not."""
+    """± 10 % by bring-up, two blocks each that agree: twelve blocks would seem certain, but not six
+    starts."""
     effects = [1.1, 0.92, 1.12, 1.0, 1.08, 1.11]
     trials = blocks([effect * wobble for effect in effects for wobble in (1.0, 1.002)])
     for bring_ups, outcome in ((6, "open"), (1, "decided")):
@@ -393,8 +388,7 @@ def test_no_disturbance_takes_a_pair(closed: Bench) -> None:
 
 
 def test_calmer_pairs_weigh_more(closed: Bench) -> None:
-    """Strangers beside half of the pairs triple these on one side: an unweighted mean would not show the
-    effect."""
+    """Strangers beside half of the pairs triple these on one side: a plain mean would hide the effect."""
     lock = lock_with(closed.lock, 6, gated())
     trials = beside(blocks([1.15 * one for one in FLAT]), *BUSY, slower=3.0)
     (claim,) = claims(closed, lock, trials)
@@ -416,8 +410,7 @@ def test_weights_that_lean_count_alike(closed: Bench) -> None:
 
 
 def test_a_difference_that_other_programs_can_hide_is_no_pass(closed: Bench) -> None:
-    """The interval is stretched by 1/(1 − 0.4·x/(1 − p)): equal sides pass beside few strangers and are
-    undecided beside many."""
+    """Stretched by 1/(1 − 0.4·x/(1 − p)) equal sides pass beside few strangers, not beside many."""
     answers = []
     for share in (0.0, 0.3, 1.0):
         lock = lock_with(closed.lock, 6, gated("worse by more than 1 %"))
@@ -526,8 +519,7 @@ def test_a_noisy_lab_never_makes_a_difference_none(closed: Bench) -> None:
 
 
 def test_numbers_on_a_lattice_prove_nothing_by_agreeing(closed: Bench) -> None:
-    """D10: three blocks in which the candidate is one bucket higher had p = 0 and an interval without
-    width."""
+    """D10: three blocks with the candidate one bucket higher had p = 0 and an interval without width."""
     (claim,) = claims(closed, lock_with(closed.lock, 3, ONE), blocks([1.0078] * 3, (("TC0", "TC3"),)))
     assert claim.outcome == "no difference"
     assert claim.p > 0.05
@@ -584,8 +576,7 @@ def test_no_difference_is_below_5_percent(closed: Bench, scatter: float, within:
 
 
 def test_an_effect_of_what_ran_before_is_no_claim(closed: Bench) -> None:
-    """D9: without an effect, but with a baseline that is 5 % slower after the treatment, 57 to 89 %
-    claimed one."""
+    """D9: without an effect, but a baseline 5 % slower after the treatment, 57 to 89 % claimed one."""
     lock = lock_with(closed.lock, 12, ONE)
     wrong = right = 0
     for seed in range(40):
@@ -741,8 +732,7 @@ def test_a_comparison_whose_cases_were_left_out_says_so(tmp_path: Path) -> None:
 
 
 def p_of_cases(rows: np.ndarray) -> float:
-    """Return p for the hypothesis that all cases have one effect: a layout of cases by blocks with one
-    value each."""
+    """Return p for one effect in all cases: a layout of cases by blocks with one value each."""
     cases, blocks = rows.shape
     means = rows.mean(axis=1, keepdims=True)
     rest = rows - means - rows.mean(axis=0) + rows.mean()

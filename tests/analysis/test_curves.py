@@ -1,5 +1,4 @@
-"""Load curves of factors that are a load, computed without being asked for: by the whole judge, and on
-hand-made trials."""
+"""Load curves of factors that are a load, always computed: by the whole judge, and on hand-made trials."""
 
 from __future__ import annotations
 

@@ -192,8 +192,7 @@ def test_a_threshold_fails_where_the_backlog_grows_and_holds_beside_it(open_loop
 
 
 def test_one_death_of_two_is_no_overloaded_case_s(closed: Bench) -> None:
-    """The state is that of most trials, or the more severe of a tie; a number that grows in none of them
-    is still a number."""
+    """The state is that of most trials, the more severe of a tie; a number that grows in none is a number."""
     text = "probe.response.p50 < 10000 s"
     trials = [fallen(trial, KILLED) if trial.trial == "TC1.r1" else trial for trial in closed.trials()]
     assert judged(closed, trials, text)["TC1", text].outcome == "failed", "one of two: the more severe"

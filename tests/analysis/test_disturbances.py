@@ -41,8 +41,7 @@ def readings(rates: Rates) -> dict[str, Any]:
 
 @pytest.mark.parametrize("cores", [24, 64])
 def test_a_hog_on_the_servers_core_is_seen_however_many_cores_there_are(cores: int) -> None:
-    """Server and load ran on three cores; a process that uses one whole core is on one of these, or on
-    another."""
+    """Server and load ran on three cores; a process that uses a whole core is on one of them or elsewhere."""
     beside = readings({**busy(cores), OTHERS: 1.0, CONCERNED: 1 / 3})
     apart = readings({**busy(cores), OTHERS: 1.0, CONCERNED: 0.0})
     found = disturbances_of(beside, WINDOW).of("others-cpu")

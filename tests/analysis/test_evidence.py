@@ -150,8 +150,7 @@ def test_each_entity_has_its_own_limit_else_that_of_the_whole() -> None:
 
 
 def test_without_a_limit_there_is_none() -> None:
-    """A limit of 0 means no limit; a metric that nobody read gives nothing; one that is read later counts
-    from then on."""
+    """A limit of 0 means none; a metric that nobody read gives nothing; one read later counts from then."""
     assert shown([("80", "queue", 9), ("80", "queue_limit", 0)], QUEUE).limits == ()
     assert shown([("80", "queue", 9)], QUEUE).limits == ()
     assert shown([("", "other", 1)], FDS).limits == ()
@@ -247,8 +246,7 @@ def test_a_case_counts_trials_and_puts_what_failed_first_in_front() -> None:
 
 
 def test_analysis_names_no_server() -> None:
-    """Saturation and evidence come from declarations: the code that judges names neither a kit nor a
-    server's own metrics."""
+    """Saturation and evidence come from declarations: judging code names neither kits nor their metrics."""
     own = [kind for kind in load_monitors() if kind.name in all_kits()]
     general = {metric for kind in load_monitors() if kind not in own for metric in kind.metrics}
     metrics = {metric for kind in own for metric in kind.metrics if "_" in metric} - general
@@ -289,8 +287,7 @@ def test_workers(closed: Bench, in_service: float, queued: Any, state: str) -> N
 
 
 def with_queue(trial: TrialData, metric: str, values: Any, service: str = "cache") -> TrialData:
-    """Add a reading of an accept queue at each moment of the monitors; `values` is by moment, or one for
-    all."""
+    """Add a reading of an accept queue at each moment of the monitors; `values`: by moment or one for all."""
     at = np.unique(trial.monitors["offset_ns"])
     monitor, entity = ("listeners", "8080") if service else ("host", "")
     values = np.broadcast_to(values, len(at))

@@ -1,5 +1,4 @@
-"""Effects of the load itself, described without being asked for from matched cases, as exploratory
-findings."""
+"""Effects of the load itself, described without being asked for, from matched cases, as exploratory."""
 
 from __future__ import annotations
 
@@ -22,8 +21,7 @@ HTTP, HTTPS = ("TC0", "TC1", "TC2"), ("TC3", "TC4", "TC5")
 
 
 def loaded(bench: Bench, without: tuple[str, ...] = HTTP, **probe: Any) -> dict[str, CaseConfig]:
-    """Return the bench's cases; those in `without` have the probe alone, so that the factor protocol adds
-    the background load."""
+    """Return the bench's cases; those in `without` lack the background load, which protocol thus adds."""
     found = {}
     for name, config in bench.configs.items():
         groups = tuple(group for group in config.groups if name not in without or group.name == "probe")

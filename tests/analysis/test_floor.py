@@ -1,5 +1,4 @@
-"""A/A runs: the floor is computed from pairs, is valid for its settings only, and limits what may be
-claimed."""
+"""A/A runs: the floor is computed from pairs, holds for its settings only, and limits what is claimed."""
 
 from __future__ import annotations
 

@@ -181,8 +181,7 @@ def test_success_that_may_have_fallen_keeps_a_gate_open(closed: Bench) -> None:
 
 
 def test_an_overloaded_candidate_fails(closed: Bench) -> None:
-    """A server at three times its capacity: its times grow with the run's length, whatever their values
-    here."""
+    """A server at three times its capacity: its times grow with the run's length, whatever they are here."""
     trials = [evolve(one, verdict__server="OVERLOADED") if one.case in HTTPS else one for one in blocks(FLAT)]
     gate = gate_of(closed, trials)
     assert gate.outcome == "fail"
@@ -319,8 +318,7 @@ def test_more_blocks_of_a_gate_count_the_distance_to_its_own_side(
 
 
 def test_a_goodput_of_0_in_some_blocks_keeps_a_gate_open(closed: Bench) -> None:
-    """Every response was slower than the limit in two of six blocks: no ratio, and no pass by the other
-    four."""
+    """Every response was slower than the limit in two of six blocks: no ratio, no pass by the other four."""
     comparison = Comparison(name="tls", factor="protocol", baseline="http", metric="probe.goodput(200 ms)", fail_if="worse by more than 5 %")  # fmt: skip
     trials = [
         evolve(one, metrics={**one.metrics, "probe.goodput(200 ms)": Estimate(value=0.0 if one.case in HTTPS and one.block in dead else 100.0 * FLAT[one.block - 1])})

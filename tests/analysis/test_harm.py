@@ -140,8 +140,7 @@ def test_late_reads_are_reported_for_the_affected_percentile(kept: Any) -> None:
 
 @KEPT
 def test_where_every_request_has_a_stamp_harm_is_what_was_done(kept: Any) -> None:
-    """11 of 1,000 were read 10 ms late, and all are known: the p99 is affected, without the uncertainty of
-    a sample."""
+    """11 of 1,000 were read 10 ms late, and all are known: the p99 is affected, with no sampling error."""
     lags = some(1_000, 11, 10 * MS)
     found, grades = judged(kept(spread(1_000) + lags, 0, lags))
     assert (found.grade, grades["p50"], grades["p99"]) == ("WEAK", "VALID", "WEAK")
@@ -179,8 +178,7 @@ def test_how_far_a_number_may_be_off_is_its_own_harm() -> None:
 
 
 def test_failures_stand_on_top_of_the_sample_too() -> None:
-    """A tenth failed: the 90th percentile is the largest ok response, of all requests and of the stamped
-    ones."""
+    """A tenth failed: the 90th percentile is the largest ok response, of all and of the stamped requests."""
     lags = np.full(9_000, -1)
     lags[::10] = some(900, 12, 10 * MS)
     group = of_rows(spread(9_000) + np.maximum(lags, 0), 0, lags)

@@ -129,8 +129,7 @@ def test_a_locust_history_has_means_and_no_percentile(tmp_path: Path) -> None:
 
 
 def test_replicates_of_levels_are_compared(tmp_path: Path) -> None:
-    """Four blocks, the later level twice as slow: the ratio of the files but no claim, since nobody
-    randomised their order."""
+    """Four blocks, the later level twice as slow: a ratio but no claim, as nobody randomised the order."""
     words = []
     for block in range(4):
         for level, spent in (("old", (80, 120)), ("new", (160, 240))):

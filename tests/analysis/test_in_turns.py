@@ -162,8 +162,7 @@ def delayed(late_ns: int, stamped: float = 1.0) -> Turned:
 
 
 def test_a_round_has_an_effect_without_the_generator_s_own_delays() -> None:
-    """The delays are known for each request, so the same rounds give both effects; otherwise for whole
-    trials only."""
+    """The delays are known for each request, so the same rounds give both effects; else for whole trials."""
     effect = _effect((delayed(0), delayed(1_000_000)), 0.95)
     assert (effect.effect, effect.clean) == (pytest.approx(log(1.1)), pytest.approx(0.0, abs=1e-9))
     assert isnan(_effect((delayed(0), delayed(1_000_000, stamped=0.5)), 0.95).clean)

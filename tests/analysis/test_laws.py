@@ -94,8 +94,7 @@ def test_a_use_that_does_not_grow_is_somebody_elses() -> None:
 
 
 def test_the_scatter_of_a_full_server_cannot_separate_rest_from_demand() -> None:
-    """50 users at 11 requests a second, for any think time: single runs differ by a third, their levels
-    don't."""
+    """50 users at 11 requests a second, any think time: single runs differ by a third, their levels don't."""
     rng = np.random.default_rng(2)
     runs = [
         Run(throughput_rps=x, response_s=50 / x - think_s, users=50, think_s=think_s, block=block, uses={"CPU": 1.96})

@@ -1,5 +1,4 @@
-"""The summary of one load: each request is in exactly one bar, verdicts are the judge's, nulls have
-reasons."""
+"""The summary of one load: each request is in one bar, verdicts are the judge's, nulls have reasons."""
 
 from __future__ import annotations
 

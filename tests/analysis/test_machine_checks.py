@@ -87,8 +87,7 @@ def looked_up(trial: TrialData, config: CaseConfig, client: str, spent_ns: int =
 def fast_load(
     trial: TrialData, config: CaseConfig, limit_share: float | None, open_loop: bool = False
 ) -> Planted:
-    """The load uses 93 % of its core, and this share of the server's only limit is in use (None: no limit
-    was read)."""
+    """The load uses 93 % of its core and this share of the server's only limit (None: no limit was read)."""
     trial, config = read("generator", "cpu_seconds_total", rate(0.31))(trial, config)
     trial = without_readings(trial, trial.monitors["service"] != "")
     if limit_share is not None:
@@ -150,8 +149,7 @@ def with_rates(trial: TrialData, entity: str = "", monitor: str = "truth", **rat
 def link(
     trial: TrialData, config: CaseConfig, bytes_per_s: float, used: float, held_s: float | None
 ) -> Planted:
-    """Give the cache's link this rate and use; it held bodies back for this long per second (None: not
-    read)."""
+    """Give the cache's link this rate and use; it held bodies back this long per second (None: not read)."""
     limit = Setting(name=LINK_RATE, asked=f"{bytes_per_s:g}", found=f"{bytes_per_s:g}")
     trial = with_service(trial, "cache", settings=lambda old: (limit, *old))
     held = {} if held_s is None else {"link_held_seconds_total": held_s}
@@ -233,8 +231,7 @@ def shared_quota(
     group: str = "cache",
     processes: int = 1,
 ) -> Planted:
-    """Use a quota of the cache's own group, or of a machine's, to this share; its processes' own readings
-    exist too."""
+    """Use a quota of the cache's own group, or of a machine's, to this share; its processes are read too."""
     limit = Setting(name=CPUS, asked=f"{cores:g}", found=f"{cores:g}")
     fact = GroupFact(name=group, paths={}, settings=(limit,))
     own = tuple(ProcessFact(name=f"p{pid}", pid=pid, start_ticks=1) for pid in range(1, processes + 1))
@@ -480,8 +477,7 @@ def test_who_waited_through_the_window_takes_success_and_response_with_him(close
 
 
 def test_success_that_may_be_too_high_meets_no_limit_above_what_it_may_be(closed: Bench) -> None:
-    """If success may be too high by at most 4.5 points it is VALID, and a success of 99 % is not shown to
-    be met."""
+    """Too high by at most 4.5 points it is VALID, and a success of 99 % is not shown to be met."""
     trial, config = carried(0.045)(closed.trial("TC4.r1"), closed.configs["TC4"])
     found = judge_trial(trial, config)
     assert next(one for one in found.verdict.checks if one.check == "carried-over").grade == "VALID"

@@ -71,8 +71,7 @@ def test_users_who_wait_bound_what_a_full_server_lost(closed: Bench) -> None:
 
 
 def test_the_calm_part_of_a_trial_bounds_its_numbers(closed: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A quarter of the time is disturbed: the rest shows what its percentiles would be. A thin copy shows
-    it less exactly."""
+    """A quarter of the time is disturbed: the rest shows true percentiles, less exactly in a thin copy."""
     one = one_trial(closed, spell)
     window = (0, 600)
     thin = replace(one.trial, histograms=coarsen(one.trial.histograms, window), thinned=True)
@@ -119,8 +118,7 @@ def test_beside_more_than_was_fitted_nothing_narrows_a_range(
 
 @pytest.mark.parametrize("waits_s", [3.0, 3.3])
 def test_a_backlog_that_others_may_have_caused_says_nothing(closed: Bench, waits_s: float) -> None:
-    """Four in five of the due requests are completed; 19 in 20 would be if the servers had had 16 % more
-    time."""
+    """Four in five of the due requests are completed; 19 in 20 would be with 16 % more time."""
     quiet = one_trial(closed, nothing)
     due = np.arange(0.0, END_S, 0.01)
     made, config = as_trial(closed, Requests(due, due / 0.8 + 0.02), END_S)

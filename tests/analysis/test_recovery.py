@@ -36,7 +36,7 @@ def load(
     *spells: tuple[float, float, float, float], shape: str = "constant", due: int = DUE, first: int = 0
 ) -> GroupView:
     """Return a group of 10 ms, all ok, except for (begin, end, response in ms, share ok); `first`: its
-    window's begin."""
+    begin."""
     response = np.full(SIZE, 10.0)
     ok = np.full(SIZE, due)
     for begin, end, took_ms, share in spells:

@@ -106,8 +106,7 @@ def cut(cut_s: float, at_half: bool = False) -> Cut:
 
 
 def test_one_cut_for_a_case_is_the_median_and_that_of_the_slowest_it_is_compared_with() -> None:
-    """The largest cut of many replicates would grow with their number: to 26 % of a steady series with
-    twelve."""
+    """The largest cut of many replicates grows with their number: to 26 % of a steady series with twelve."""
     cuts = [cut(1), cut(3), cut(2), cut(5, at_half=True)]
     decided = case_cut(cuts, 10 * SECOND)
     assert {one.cut_ns for one in decided} == {round(2.5 * SECOND)}
@@ -348,8 +347,7 @@ def completions(ends_s: np.ndarray) -> np.ndarray:
 
 
 def sleeping(cycle_s: float, apart: float) -> np.ndarray:
-    """Simulate four users of a server that sleeps a fixed time, each this part of a cycle behind the one
-    before."""
+    """Simulate four users of a server that sleeps a fixed time, each this part of a cycle behind the last."""
     ends = np.arange(0, WINDOW_S + cycle_s, cycle_s)
     return completions(np.concatenate([ends + user * apart * cycle_s for user in range(4)]))
 

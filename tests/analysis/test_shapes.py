@@ -314,8 +314,7 @@ Planted = tuple[TrialData, CaseConfig]
 
 
 def seeded(bench: Bench, arrivals: str) -> Planted:
-    """Return a trial of an open loop whose plan has exactly the arrivals that were due, and that records
-    its seed."""
+    """Return a trial of an open loop whose plan has exactly the due arrivals, and that records its seed."""
     trial = bench.trial("TC0.r1")
     due, length_s = trial.summary.groups[0].due, trial.summary.window_ns[1] / SECOND
     level = due + phase(SEED, "background") - 0.5
@@ -389,8 +388,7 @@ def test_what_records_or_gauge_say_otherwise_is_a_loss(open_loop: Bench) -> None
 
 
 def waiting(planted: Planted, count: int, ready: int) -> Planted:
-    """Let this many arrivals still wait at the end, some of them with a slot free; no request that began
-    had waited."""
+    """Let this many arrivals wait at the end, some with a slot free; no request that began had waited."""
     trial, config = planted
 
     def nobody_waited(table: dict[str, Any]) -> Any:

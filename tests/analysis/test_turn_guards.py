@@ -1,5 +1,4 @@
-"""Guards of comparisons by turns: each has a planted case that it must detect and a clean one that it must
-not."""
+"""Guards of comparisons by turns: each has a planted case that it must detect and a clean one."""
 
 from __future__ import annotations
 
@@ -38,8 +37,7 @@ MARGIN = log(1.05)
 
 
 def holds(guard: Guard | None, ratio: float) -> bool:
-    """Return whether it holds back a gate "worse by more than 5 %" whose interval reaches 1 % above this
-    ratio."""
+    """Return whether it holds back a gate "worse by more than 5 %" with an interval up to 1 % above this."""
     assert guard is not None
     return guard.holds_back((log(ratio) - 0.01, log(ratio) + 0.01), None, MARGIN)
 

@@ -37,8 +37,7 @@ def test_turn_fits_the_slower_side(p99_ms: float, per_s: float, connections: int
 
 
 def test_more_rounds_are_one_block_where_no_server_is_started(tmp_path: Path) -> None:
-    """Servers that svload starts are new in each block; with servers that already run a block is twice as
-    long."""
+    """Servers that svload starts are new in each block; with running servers a block is twice as long."""
     study = compare_study(ComparedUrls(QuickLoad("http://127.0.0.1:1/"), "http://127.0.0.1:2/"))
     path = tmp_path / "study.json"
     path.write_text(study_text(study))

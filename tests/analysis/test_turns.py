@@ -210,8 +210,7 @@ def test_load_time_stands_still_between_turns() -> None:
 
 
 def test_a_wait_beyond_a_turn_counts_in_load_time() -> None:
-    """Due 10 ms before the end of a turn, ready 20 ms into the next, done 5 ms later: the 500 ms between
-    don't count."""
+    """Due 10 ms before a turn's end, ready 20 ms into the next, done 5 ms later: the 500 ms don't count."""
     columns = {
         "due_ns": [490, 100, 110],
         "ready_ns": [1020, 103, -1],

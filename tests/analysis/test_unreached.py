@@ -1,5 +1,4 @@
-"""What `svload plan` predicts: the duration, limits that no load reaches, and limits confounded with
-others."""
+"""What `svload plan` predicts: the duration, limits that no load reaches, and confounded limits."""
 
 from __future__ import annotations
 
