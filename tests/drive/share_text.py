@@ -1,5 +1,4 @@
-"""A share of one group against one endpoint, as read by the engine; tests pass what differs from a plain
-load."""
+"""A share of one group against one endpoint, as the engine reads it; tests pass the differences."""
 
 from __future__ import annotations
 

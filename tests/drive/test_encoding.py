@@ -1,5 +1,4 @@
-"""Values of tables and responses reach the server unchanged: `urllib` and `json` decode what the engine
-wrote."""
+"""Values of tables and responses reach the server unchanged: `urllib` and `json` decode them."""
 
 from __future__ import annotations
 
@@ -70,8 +69,7 @@ def server() -> Iterator[Server]:
 
 
 def share(port: int, iterations: int, request: dict[str, Any], taken: bool = False) -> str:
-    """Return a share with one user who sends `request` once per row, in their order; `taken`: with a
-    variable in place of the row."""
+    """Return one user who sends `request` once per row, in order; `taken`: a variable replaces the row."""
     plain = {"endpoint": "http://web", "timeout_ns": 5_000 * MS}
     asked = {"name": "ask", "method": "GET", "path": [{"text": "/"}], **plain, **request}
     if "url" in asked:

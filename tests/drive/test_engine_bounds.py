@@ -1,5 +1,4 @@
-"""Bounds of a study equal the engine's where both have one: it accepts the largest value and refuses the
-next."""
+"""Bounds of a study equal the engine's: it accepts the largest value and refuses the next."""
 
 from __future__ import annotations
 

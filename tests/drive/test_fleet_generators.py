@@ -1,5 +1,4 @@
-"""A load by several machines: assignment of groups, common start, loss of one. The machines are fakes,
-because each fault must be exact."""
+"""A load by several machines: groups, common start, loss of one; fakes, because faults must be exact."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The native engine called from Python: a share against a threading server on loopback, its tables and
-both identities."""
+"""The native engine from Python: a share against a threading server on loopback, tables and identities."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Packing of groups into generator processes: one per core for load; the requests don't depend on the
-packing."""
+"""Packing of groups into generator processes, one per core for load; requests don't depend on it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The largest number of concurrent requests of an open loop: min(rate × timeout, descriptors − reserve),
-and no more than there are ports."""
+"""Concurrent requests of an open loop: at most min(rate × timeout, descriptors − reserve) and the ports."""
 
 from __future__ import annotations
 

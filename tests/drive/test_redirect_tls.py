@@ -30,8 +30,7 @@ def _system(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_labs_authorities_and_the_systems_are_trusted() -> None:
-    """A group that accepts any certificate of its target does so after redirects; one that follows none
-    needs no authority."""
+    """A group that accepts any certificate does so after redirects; without these it needs no authority."""
     assert found(0, http_w={}) is None
     lab = {"ca_pem": "LAB"}
     assert found(1, http_w={}, https_w=lab, https_v=lab) == ("LABSYSTEM", True)

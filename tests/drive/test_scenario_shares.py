@@ -1,5 +1,4 @@
-"""Scenarios divided into shares: for any number of generators the same steps are sent, with the same
-variables and rows."""
+"""Scenarios divided into shares: any number of generators sends the same steps, variables and rows."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The share's dataclasses have the same fields and words as the engine's structs, read from the engine's
-source."""
+"""The share's dataclasses have the same fields and words as the structs in the engine's source."""
 
 from __future__ import annotations
 

@@ -113,8 +113,7 @@ def test_rows_are_kept_for_curl_and_for_slow_groups_only():
 
 
 def warmed(rows: int, **feeder: Any) -> tuple[ShareSpec, list[tuple[int, int]]]:
-    """Return the share that warms this many rows, and (user, index among the user's) of each request that
-    it makes."""
+    """Return the share that warms this many rows, and (user, index among the user's) of each request."""
     case = config(ConstantVus(vus=4))
     case = evolve(case, feeders=(Feeder(name="object", table="objects", **feeder),))
     template = build_shares(case, 7, timeline(case, 1_000_000_000), ENDPOINTS, ["127.0.0.0/8"])[0]
@@ -221,8 +220,7 @@ def test_work_that_is_done_ends_the_window():
 
 
 def test_a_secret_is_distinguished_from_other_texts() -> None:
-    """A secret's position in a share is marked, so that no redirect passes it on; a value from another
-    response is a text."""
+    """A secret is marked in a share, so that no redirect passes it on; other responses' values are texts."""
     found = {"secret.t": "hush", "token": "given"}
     parts = (Text(text="a "), TakenPart(taken="secret.t"), TakenPart(taken="token"))
     request = evolve(REQUEST, headers=(("X-T", parts),), body=Body(text=parts), method="POST")

@@ -1,5 +1,4 @@
-"""Observations of the engine's witnesses become readings of a monitor, and a core's speed a comparable
-number."""
+"""Observations of the engine's witnesses become readings, and a core's speed a comparable number."""
 
 from __future__ import annotations
 
