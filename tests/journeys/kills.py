@@ -1,5 +1,4 @@
-"""kill -9 at moments drawn over a run's phases: what to wait for, which process to kill, and what must
-hold afterwards."""
+"""kill -9 at moments drawn over a run's phases: when, which process, and what must hold afterwards."""
 
 from __future__ import annotations
 
@@ -58,8 +57,7 @@ def draw_moments(seed: int, count: int, load_s: float, victims: Sequence[str]) -
 
 
 def reached(world: World, command: Command, moment: Moment) -> bool:
-    """Return whether the moment's phase has begun, by the command's output or the open trial's own
-    journal."""
+    """Return whether the moment's phase has begun, by the command's output or the open trial's journal."""
     if moment.phase in SAID:
         return any(SAID[moment.phase] in line for line in command.lines)
     runs = [path for path in world.runs.iterdir() if path.is_dir() and not path.is_symlink()]
@@ -106,16 +104,14 @@ def strike(world: World, command: Command, moment: Moment, names: Mapping[str, s
 
 
 def play(world: World, moments: Sequence[Moment], study: Sequence[str], names: Mapping[str, str]) -> None:
-    """Run and resume, with one kill each. After each: everything is gone, and what was sealed is
-    byte-identical."""
+    """Run and resume, with one kill each. After each all is gone, and what was sealed is byte-identical."""
     for moment in moments:
         hits = (_kill(world, moment, study, names) for _ in range(ATTEMPTS))
         assert any(hits), f"{moment}: every run was over before it"
 
 
 def _kill(world: World, moment: Moment, study: Sequence[str], names: Mapping[str, str]) -> bool:
-    """Kill once in the world's run, or in a new one if that is complete; return False if the run was over
-    first."""
+    """Kill once in the world's run, or in a new one if that is complete; False if the run was over first."""
     if moment.phase not in ALONE and any(world.runs.iterdir()) and _is_complete(only_run(world)):
         shutil.rmtree(world.runs)
         world.runs.mkdir()

@@ -68,8 +68,7 @@ LATENCY = Held("link", "link_latency_s", {"latency": "2 ms"}, {"latency": "40 ms
 
 
 def write_latency_study(folder: Path, phase_s: float) -> Path:
-    """Write a study in which one fault gives the link of a site a longer latency, for the middle of three
-    phases."""
+    """Write a study in which a fault gives a site's link a longer latency for the middle of three phases."""
     limits = {LATENCY.option: LATENCY.lowered}
     study = {
         "name": "delayed",
@@ -139,8 +138,8 @@ class Seen(NamedTuple):
         return (self.found, self.restored) == (self.held.asked, self.held.before)
 
     def holds(self, most: float) -> bool:
-        """Return whether its use was no more than `most` of what was asked, and more without it; for a
-        latency, no less."""
+        """Return whether its use was at most `most` of what was asked, and more without it; latencies:
+        reversed."""
         with_it, without = self.with_it / self.held.asked, self.without / self.held.asked
         return without < 1 <= with_it <= most if self.held is LATENCY else with_it <= most < without
 
@@ -198,8 +197,8 @@ def _use(trial: TrialData, held: Held, from_s: float, to_s: float) -> float:
 
 @dataclass(frozen=True)
 class Moment:
-    """`victim` is killed `delay_s` after the `told`th fault was carried out (0: after the command was
-    started)."""
+    """`victim` is killed `delay_s` after the `told`th fault was carried out (0: after the command's
+    start)."""
 
     victim: str
     told: int
@@ -213,8 +212,8 @@ ACTS_OF_A_TRIAL = 6
 
 
 def draw_moments(seed: int, count: int, phase_s: float) -> list[Moment]:
-    """Draw moments for each victim in turn; one in five while the lab comes up, the others over the faults
-    of both trials."""
+    """Draw moments for each victim in turn; one in five while the lab comes up, the others over the
+    faults."""
     draw = random.Random(seed)
     found = []
     for number in range(count):
@@ -317,8 +316,8 @@ class Traces:
         return Traces(self.groups | other.groups, self.networks | other.networks)
 
     def left(self, world: World) -> list[str]:
-        """Return what still exists, one line each, and all processes, groups and journals of this world's
-        labs."""
+        """Return what still exists, one line each, and all processes, groups and journals of the labs
+        here."""
         marks = {str(entry["mark"]) for entry in _entries(world) if "mark" in entry}
         groups = {path for path in self.groups if os.path.isdir(path)}
         groups |= {str(path) for mark in marks for path in _groups_of(mark)}

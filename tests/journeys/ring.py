@@ -1,5 +1,4 @@
-"""A run in which part of a service is stopped during the load: the outcome of each read, and the
-generators' memory."""
+"""A run with part of a service stopped during the load: outcomes of reads, and the generators' memory."""
 
 from __future__ import annotations
 

@@ -147,8 +147,7 @@ def kept(run: Path) -> Kept:
 
 
 def answered(admin: str, since_ns: int) -> list[int]:
-    """Return when the server wrote each answer to a request that came since then, in order (its log;
-    CLOCK_MONOTONIC, ns)."""
+    """Return when the server wrote each answer since then, in order (its log; CLOCK_MONOTONIC, ns)."""
     found: list[int] = []
     for page in range(1_000):
         lines = ask(f"{admin}/log?from={page * _LOG_ROWS}&limit={_LOG_ROWS}").splitlines()

@@ -94,8 +94,7 @@ MOST = 24
 
 @contextmanager
 def serving(most: int, hangs: bool) -> Iterator[str]:
-    """Run a server that answers on `most` connections at once; those beyond it are closed, or hang without
-    an answer."""
+    """Run a server that answers on `most` connections; those beyond are closed, or hang without an answer."""
     loop, live = asyncio.new_event_loop(), set()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -134,8 +133,7 @@ def serving(most: int, hangs: bool) -> Iterator[str]:
 
 @pytest.mark.timing
 def test_a_search_keeps_its_time_where_requests_hang(world: World):
-    """The study's time-out of half a minute is longer than the remaining time: the load is cut, and the
-    answer comes."""
+    """The study's time-out of half a minute exceeds the remaining time: the load is cut, the answer comes."""
     (world.root / "hangs").mkdir()
     with serving(MOST, hangs=True) as url:
         text = HANGING.replace("URL", url)

@@ -1,5 +1,4 @@
-"""A factor over a store's data: every trial requests the objects of its level, in any order of the trials
-and after a kill."""
+"""A factor over a store's data: trials request their level's objects, in any order and after a kill."""
 
 from __future__ import annotations
 

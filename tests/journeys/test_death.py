@@ -1,5 +1,4 @@
-"""Death of a limited server within its trial: the trial's finding if the study says so, otherwise a
-failure of the lab."""
+"""Death of a limited server within its trial: a finding if the study says so, else a lab failure."""
 
 from __future__ import annotations
 

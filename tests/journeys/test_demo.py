@@ -1,5 +1,4 @@
-"""The demo and all that reads its run: table, files, why, query, verify, pack, compare, JSON; planted
-faults are refused."""
+"""The demo and all that reads its run; planted faults are refused."""
 
 from __future__ import annotations
 
@@ -187,8 +186,7 @@ def test_time_outside_load_is_reported_with_its_share(demo: Demo) -> None:
 @pytest.mark.parametrize("strict", [False, pytest.param(True, marks=pytest.mark.timing)])
 @pytest.mark.parametrize("plant", PLANTS)
 def test_a_planted_fault_is_named_in_its_trials(world: World, plant: str, strict: bool) -> None:
-    """No other trial is refused: a clean one may look unsettled by chance (WEAK), but is never refused for
-    it."""
+    """No other trial is refused: a clean one may look unsettled by chance (WEAK), but no more than that."""
     name, grade = PLANTS[plant]
     cases = ("--only", "TC9,TC11", "--replicates", "2" if strict else "1")
     ended = world.svload("demo", "--plant", plant, *cases, "--out", str(world.runs))

@@ -1,5 +1,4 @@
-"""Exact exit codes: of `svload report` on planted runs, and of `svload run` where no range reaches the
-limit."""
+"""Exact exit codes: `svload report` on planted runs, and `svload run` where no range reaches the limit."""
 
 from __future__ import annotations
 

@@ -44,8 +44,7 @@ MOMENTS = draw_moments(seed=20, count=20, load_s=0.4, victims=tuple(NAMES))
 @pytest.mark.long
 @pytest.mark.parametrize("half", [0, 1])
 def test_twenty_kills_lose_nothing(world: World, study: str, half: int):
-    """Ten kills in each of two runs, on two workers in parallel; the last ones of each hit a complete
-    plan."""
+    """Ten kills in each of two runs, on two workers in parallel; the last of each hit a complete plan."""
     assert len(MOMENTS) == 20
     moments = MOMENTS[half::2]
     assert {moment.victim for moment in moments} == set(NAMES)

@@ -1,5 +1,4 @@
-"""Bodies larger than a generator's memory limit: sent, stored on disk by the server, and read back by
-digest."""
+"""Bodies larger than a generator's memory limit: sent, stored on the server's disk, read back by digest."""
 
 from __future__ import annotations
 

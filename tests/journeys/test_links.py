@@ -1,5 +1,4 @@
-"""A service behind its own link: users see its rate and latency, other services are not affected, and
-nothing is left of it."""
+"""A service behind its own link: users see rate and latency, others don't, and nothing is left of it."""
 
 from __future__ import annotations
 

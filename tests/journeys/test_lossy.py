@@ -28,8 +28,7 @@ server.serve_forever()
 
 @pytest.mark.parametrize("lossy", [False, True])
 def test_retransmits_are_rough(world: World, island: Island, needs: Callable[..., None], lossy: bool) -> None:
-    """Eight users send bodies of several segments each, through a queue that holds eight of them, or
-    freely."""
+    """Eight users send bodies of several segments, through a queue that holds eight of them, or freely."""
     needs("tc")
     (world.root / "body").write_bytes(b"x" * 6_000)
     if lossy:

@@ -1,5 +1,5 @@
-"""A user's own server in two minutes: init, plan, run, load, probe; every mistake is one clear line before
-anything starts."""
+"""A user's own server in two minutes: init, plan, run, load, probe; a mistake is one line before any
+start."""
 
 from __future__ import annotations
 
@@ -113,8 +113,7 @@ COMMANDS = [
 
 @pytest.mark.parametrize(("typed", "written", "size"), COMMANDS)
 def test_a_command_runs_as_typed_here(world: World, typed: str, written: str, size: int | None):
-    """README's five minutes. Whatever the study's folder, init starts the command once and reports its
-    answer."""
+    """README's five minutes. Whatever the study's folder, init runs the command once and shows its answer."""
     own_server(world)
     typed, written = (text.replace("HERE", str(world.root)) for text in (typed, written))
     made = world.succeed("init", typed, "s1")

@@ -66,8 +66,7 @@ def queried(world: World, name: str) -> list[dict[str, Any]]:
 
 
 def failed(world: World, group: str) -> dict[str, Counter[str]]:
-    """Return by case of the latest run why requests that the generators count failed, in and outside the
-    window."""
+    """Return by case of the latest run why counted requests failed, in and outside the window."""
     found: dict[str, Counter[str]] = defaultdict(Counter)
     for path in next(world.runs.iterdir()).glob("trials/*/summary.json"):
         summary = json.loads(path.read_text())

@@ -1,5 +1,4 @@
-"""Protocols besides HTTP with real servers: studied, sent, checked, and compared with the server's own
-counters."""
+"""Protocols besides HTTP with real servers: sent, checked, and compared with the servers' counters."""
 
 from __future__ import annotations
 

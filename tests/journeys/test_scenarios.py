@@ -1,5 +1,4 @@
-"""Scenarios from study to report, in the forms of three papers: token and random object, counter and
-query, choice of files."""
+"""Scenarios in the forms of three papers: token and random object, counter and query, choice of files."""
 
 from __future__ import annotations
 
@@ -168,8 +167,7 @@ def test_a_set_up_that_fails_fails_the_trial_with_its_reason(world: World, serve
 
 
 def keystone_of_the_docs() -> str:
-    """Write the study that docs/study-file.md shows, faster, with its requests kept as rows, at the fake
-    server."""
+    """Write the study that docs/study-file.md shows, faster and with rows, for the fake server."""
     page = (Path(__file__).parents[2] / "docs/study-file.md").read_text()
     text = page.partition("```yaml file=keystone/study.yaml\n")[2].partition("\n```")[0]
     for found, here in (

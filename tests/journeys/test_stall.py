@@ -53,8 +53,7 @@ def test_no_stall_of_the_server_is_hidden(
 
 @pytest.mark.parametrize("strict", [False, pytest.param(True, marks=pytest.mark.timing)])
 def test_a_stopped_generator(world: World, serve_truth: Callable[..., dict[str, Any]], strict: bool) -> None:
-    """In the part that a warm-up cut may cover: the generator's own delay is no warm-up, and (strictly) is
-    not cut."""
+    """In the part that a warm-up cut may cover: the generator's own delay is (strictly) not cut."""
     url, admin = stalls.server(serve_truth)
     args = ("--rate", "500", "--duration", "4s", "--threshold", "p(50)<10s")
     with stalls.loading(world, admin, 500, url, *args) as (command, generators):

@@ -1,5 +1,4 @@
-"""Real Swift: a ring with one object server stopped during the load, a token that expires, an object of 1
-GiB."""
+"""Real Swift: a ring with one object server stopped during the load, an expiring token, a 1 GiB object."""
 
 from __future__ import annotations
 

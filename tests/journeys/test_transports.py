@@ -106,8 +106,7 @@ class Ends(Answer):
 
 @pytest.mark.parametrize(("close", "address"), [("fin", "127.0.0.7"), ("reset", "127.0.0.8")])
 def test_a_connection_ends_as_the_study_says(world: World, close: str, address: str) -> None:
-    """As the server sees it: the kernel's list of ports in TIME_WAIT is the whole machine's, and may be
-    full."""
+    """As the server sees it: the kernel's list of ports in TIME_WAIT is machine-wide, and may be full."""
     server = ThreadingTCPServer(("127.0.0.1", 0), Ends)
     with serving(server) as seen:
         study = STUDY.format(port=server.server_address[1]).replace("127.0.0.2, 127.0.0.3", address)

@@ -1,5 +1,4 @@
-"""Studies and runs made by somebody else, on the real command line: nothing of them acts until the user
-trusts them."""
+"""Studies and runs made by somebody else, on the real command line: nothing acts before it is trusted."""
 
 from __future__ import annotations
 

@@ -139,8 +139,7 @@ def test_a_socket_that_nobody_serves_is_no_hindrance(world: World, monkeypatch: 
 
 
 def test_its_lease_ends_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The lease ends once all has been loaded: everything that was started is gone, and no later load
-    would find it."""
+    """The lease ends once all has been loaded: everything started is gone, and no later load finds it."""
     done = world.svload("warm", "--for", "0.1s")
     assert done.returncode == 3
     assert "did not come up" in done.stderr

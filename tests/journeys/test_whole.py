@@ -78,8 +78,7 @@ def check_whole(world: World, run: Path, moment: str) -> None:
 
 
 def play(world: World, study: str, finished: Path, at: int, command: str) -> str:
-    """Kill once, and clean up what was left; return what was hit. `finished`: the folder of runs with a
-    whole one."""
+    """Kill once, and clean up; return what was hit. `finished`: the folder of runs with a whole one."""
     shutil.rmtree(world.runs)
     if command == "report":
         shutil.copytree(finished, world.runs, symlinks=True)

@@ -1,5 +1,4 @@
-"""A user's machine for a journey: its own state, cache and runs, the real command, and a list of
-everything it started."""
+"""A user's machine for a journey: its state, cache and runs, the real command, and what it started."""
 
 from __future__ import annotations
 
@@ -45,7 +44,7 @@ class Command:
         self.printed += [line.rstrip("\n") for line in self.process.stdout]
 
     def wait_for(self, wanted: Callable[[list[str]], bool]) -> bool:
-        """Return True once `wanted(lines)` holds, False if the command ended before. Fail if neither
+        """Return True once `wanted(lines)` holds, False if the command ended first. Fail if neither
         happens."""
         until = time.monotonic() + HANG_S
         while time.monotonic() < until:
@@ -67,8 +66,7 @@ class Command:
 
 @dataclass(frozen=True)
 class World:
-    """Folders and environment of one journey. Every process that svload starts here carries SVLOAD_STATE
-    of this world."""
+    """Folders and environment of one journey; every process that svload starts has its SVLOAD_STATE."""
 
     root: Path
     shared_cache: Path | None = None
