@@ -1,5 +1,4 @@
-"""An in-memory store with the part of Swift's API that filling uses: it counts requests, and fails where a
-test says so."""
+"""An in-memory store with Swift's API for filling: it counts requests, and fails where a test says so."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""beanstalkd through its kit: its counters, what a reset deletes, what survives its end, its monitor's
-readings."""
+"""beanstalkd through its kit: counters, what a reset deletes, what survives its end, monitor readings."""
 
 from __future__ import annotations
 
@@ -138,8 +137,7 @@ def test_a_worker_that_is_too_slow_is_reported_and_saturates_nothing(lab_of: Any
 
 @pytest.mark.parametrize(("share", "state"), [(1.2, "reached"), (0.5, "clear")])
 def test_its_only_thread_at_work_all_the_time_is_its_limit(share: float, state: str) -> None:
-    """Planted in a stand-in, since on a busy machine no server has a core to itself; both read the same
-    clock."""
+    """Planted in a stand-in, since on a busy machine no server has a core to itself; both read one clock."""
     now_ns = 0
 
     def clock() -> int:

@@ -64,8 +64,7 @@ def test_sets_that_share_containers_are_refused(tmp_path: Path) -> None:
 
 
 class MakingAccounts(Store):
-    """As in Swift, an account is made with its first container, and a second one that comes meanwhile is
-    answered with 404."""
+    """Like Swift: the first container makes an account, and a second one meanwhile is answered with 404."""
 
     def __init__(self) -> None:
         super().__init__()

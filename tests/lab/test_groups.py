@@ -121,8 +121,7 @@ def test_each_replica_has_a_group_within_the_machines(make: Make) -> None:
 
 @pytest.mark.parametrize("limits", [{"pids": 50}, {"memory": "200MB", "cpus": 0.5}])
 def test_no_folder_stays_of_a_service_with_limits_that_its_machine_has_not(make: Make, limits: Any) -> None:
-    """With version 1 of the groups each limit has its own hierarchy, in which the machine's folder lies
-    between."""
+    """With version 1 each limit has its own hierarchy, in which the machine's folder lies between."""
     members = [spec(name, within="vm", **limits) for name in ("api", "other")]
     lab = make(spec("vm", "machine", cpus=1.0), *members)
     paths = {Path(path) for one in lab.up().values() for group in one.groups for path in group.paths.values()}

@@ -80,8 +80,7 @@ def test_one_mistake_among_the_servers(tmp_path: Path, old: str, new: str, line:
 
 
 def test_they_are_reported_beside_mistakes_that_keep_cases_from_being_made(tmp_path: Path) -> None:
-    """Each of the other mistakes alone prevents resolving any case; options used to be checked only after
-    that."""
+    """Each of the other mistakes prevents resolving any case; options used to be checked after that."""
     text = STUDY
     for old, new in (
         ("workers: 4}", "wrokers: 4}"),

@@ -66,8 +66,7 @@ def redis(facts: ServiceFacts, *, administrator: bool = False) -> Iterator[Say]:
 
 
 def state_of(facts: ServiceFacts) -> dict[str, Any]:
-    """Return what traffic must leave unchanged: settings, users, programs, replication, listening
-    addresses."""
+    """Return what traffic must not change: settings, users, programs, replication, listening addresses."""
     with redis(facts, administrator=True) as say:
         told = str(say("INFO", "replication")).splitlines()
         asks = ("CONFIG GET *", "ACL LIST", "MODULE LIST", "FUNCTION LIST")

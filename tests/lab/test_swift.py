@@ -1,5 +1,4 @@
-"""Swift behind Varnish, both with TLS fronts: the lab of the svLoad study, small; and the collector of its
-counters."""
+"""Swift behind Varnish, both with TLS fronts: a small svLoad lab; and the collector of its counters."""
 
 from __future__ import annotations
 
