@@ -13,8 +13,7 @@ THAT = f"background.response.p95 <= {1000 * LIMIT_S:g} ms"
 
 
 def searched(findings: Findings) -> Findings:
-    """Return the same findings, as if the users' levels were those of a search; one more load has no
-    number."""
+    """Return the same findings as if the users' levels were a search's; one more load has no number."""
     cases = sorted((case for case in findings.cases if case.trials), key=_users)
     held = [case for case in cases if _value(case) <= LIMIT_S]
     low, high = _users(held[-1]), _users(cases[len(held)])

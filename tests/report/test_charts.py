@@ -1,5 +1,4 @@
-"""Charts as numbers: scales, ticks, curves that end where the sample ends, gaps in lines where values are
-unknown."""
+"""Charts as numbers: scales, ticks, curves that end with the sample, gaps where values are unknown."""
 
 from __future__ import annotations
 

@@ -248,8 +248,7 @@ def test_the_most_frequent_reason_stands_first(reported: Reporter) -> None:
 
 
 def disturbed(findings: Findings, *checks: str, outcome: str = "open") -> Findings:
-    """Return findings in which these checks disturb the first trial and nothing else, with one claim of
-    that outcome."""
+    """Return findings in which these checks disturb only the first trial, with a claim of that outcome."""
     trials = []
     for number, trial in enumerate(findings.trials):
         graded = tuple(

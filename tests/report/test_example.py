@@ -39,8 +39,7 @@ def test_it_is_whole_and_undamaged(run: RunDir, findings: Findings) -> None:
 
 
 def test_the_factors_acted_by_the_servers_own_counters(findings: Findings) -> None:
-    """Hits, misses, repeats, TLS sessions, connections, requests and statuses: no trial was refused
-    because of them."""
+    """Hits, misses, repeats, TLS sessions, connections, requests and statuses caused no refusal."""
     for trial in findings.trials:
         grades = {check.check: check for check in trial.verdict.checks}
         assert {"manipulation", "reconciliation", "accounting"} <= set(grades)

@@ -57,8 +57,7 @@ def test_a_link_is_replaced_and_not_followed(write: Callable[..., None], reporte
 
 
 def test_a_name_that_was_foreseen_is_not_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If somebody guesses the name of the temporary file, it is refused, and a link's target stays
-    unchanged."""
+    """If somebody guesses the temporary file's name, it is refused, and a link's target stays unchanged."""
     aim, path = tmp_path / "aim", tmp_path / "report.html"
     aim.write_bytes(BEFORE)
     monkeypatch.setattr("svload.model.outputs.secrets.token_hex", lambda size: "guessed")

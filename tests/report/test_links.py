@@ -71,8 +71,7 @@ def test_the_themes_differ_in_colours_alone(reported: Reporter) -> None:
 
 
 def faults(page: Any, theme: str = "light") -> list[str]:
-    """Return serious faults, each with the rule and the first elements that break it; in dark, those of
-    the rules on colour."""
+    """Return serious faults with the rule and the first elements; in dark, only of the rules on colour."""
     from axe_playwright_python.sync_playwright import Axe
 
     page.evaluate(OPEN_ALL)
@@ -109,8 +108,7 @@ def test_a_grave_fault_would_be_found(opened: Callable[..., Any], theme: str, fa
 
 
 def test_it_works_by_keyboard(opened: Callable[..., Any], reported: Reporter) -> None:
-    """Tab reaches the skip link first, Enter on a cell opens its case, and the theme's button reacts to
-    the space bar."""
+    """Tab reaches the skip link first, Enter on a cell opens its case, Space presses the theme's button."""
     page = opened("plain")
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.className") == "skip"

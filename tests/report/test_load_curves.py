@@ -1,5 +1,4 @@
-"""A factor that is a load: its curve on the page, in figures and in the workbook, with bounds, limits and
-intervals."""
+"""A factor that is a load: its curve on page, figures and workbook, with bounds, limits and intervals."""
 
 from __future__ import annotations
 

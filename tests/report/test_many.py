@@ -1,5 +1,4 @@
-"""A thousand trials: the page stays below its size limit, contains every case, and states what it leaves
-out."""
+"""A thousand trials: the page keeps its size limit, contains every case, and states what it omits."""
 
 from __future__ import annotations
 

@@ -97,8 +97,7 @@ SUMMARIES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", SUMMARIES)
 def test_a_summary(shown: Shown, snapshot: SnapshotAssertion, name: str) -> None:
-    """The snapshot has the whole summary of a closed loop; of each other one, the lines that differ from
-    it."""
+    """The snapshot has the whole summary of a closed loop; of the others, the lines that differ from it."""
     usual, text = (shown(show_load, summary(**SUMMARIES[one])) for one in ("closed loop", name))
     assert "\x1b" not in text
     assert max(map(len, text.splitlines())) <= 100

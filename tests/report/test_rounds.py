@@ -1,5 +1,4 @@
-"""Sides that took turns on page and terminal: every round, the share of strangers, and the ratio over all
-requests."""
+"""Sides that took turns on page and terminal: rounds, strangers' shares, the ratio over all requests."""
 
 from __future__ import annotations
 

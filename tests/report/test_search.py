@@ -1,5 +1,4 @@
-"""A search in every output: the answer first, each level with its verdict, the trials in their order, the
-gate."""
+"""A search in every output: the answer first, levels with verdicts, trials in their order, the gate."""
 
 from __future__ import annotations
 

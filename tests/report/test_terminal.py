@@ -1,5 +1,4 @@
-"""Output of commands: it fits the width, is plain without a terminal, and ends with a sentence and the
-report's path."""
+"""Output of commands: it fits the width, is plain without a terminal, and ends with the report's path."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Every output shows a number alike: value, mark, bound and reason of a null come from fields, through one
-function."""
+"""Every output shows a number alike: value, mark, bound and reason of a null, made by one function."""
 
 from __future__ import annotations
 
@@ -174,8 +173,7 @@ HEADINGS = {
 
 
 def _agree(cell: Any, one: Number) -> bool:
-    """Return whether a workbook's cell is the number: one that counts as number, all others as text with
-    their mark."""
+    """Return whether a workbook's cell is the number: a number if it counts, else text with its mark."""
     if one.value is not None and not one.refused:
         return isinstance(cell, (int, float)) and isclose(cell, one.value, rel_tol=1e-9, abs_tol=1e-12)
     return isinstance(cell, str) and one.text in cell and ("✗" in cell) is one.refused
@@ -188,8 +186,7 @@ def _same_when_made(gathered: Gathered, folder: Path) -> int:
 
 
 def _same_in_page_and_workbook(gathered: Gathered, text: str, path: Path) -> int:
-    """Return how many numbers were compared. Rows are matched by their order on the page, whatever the
-    names are."""
+    """Return how many numbers were compared. Rows are matched by their order on the page."""
     page, book = _Page(text), openpyxl.load_workbook(path, data_only=True)
     ran = [case for case in gathered.findings.cases if case.excluded is None]
     compared = _same_overview(gathered, ran, page.rows(page.whole, "overview"), book)
@@ -229,8 +226,7 @@ def _same_trials(gathered: Gathered, ran: list[CaseResult], articles: list[str],
 
 
 def _same_groups(gathered: Gathered, ran: list[CaseResult], articles: list[str], book: Workbook) -> int:
-    """Compare each case's numbers of every group and step: the tables of its section, and the sheet of
-    cases."""
+    """Compare each case's numbers of every group and step: its section's tables, and the sheet of cases."""
     found, compared = gathered.numbers, 0
     sheet = {row["case"]: row for row in _sheet(book, "Cases", 2)}
     for case, article in zip(ran, articles, strict=True):

@@ -44,8 +44,7 @@ def hiccups(grade: Grade, *numbers: str, above: float | None = 0.12, who: str = 
 
 
 def doubted(findings: Findings, grades: dict[str, dict[str, Grade]], bound: float | None = 0.12) -> Findings:
-    """Return the findings with these numbers of these trials doubted by hiccups (`{"TC0.r1": {MEDIAN:
-    "WEAK"}}`)."""
+    """Return the findings with these numbers doubted by hiccups (`{"TC0.r1": {MEDIAN: "WEAK"}}`)."""
     trials = []
     for trial in findings.trials:
         mine = grades.get(trial.trial, {})
