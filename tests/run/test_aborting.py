@@ -1,5 +1,4 @@
-"""abort_if: checked once a second on the last readings; the first criterion that holds ends the run with
-its value."""
+"""abort_if: checked once a second on the last readings; the first criterion that holds ends the run."""
 
 from __future__ import annotations
 

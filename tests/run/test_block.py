@@ -1,5 +1,4 @@
-"""Trials that take turns: one load of all sides, files with plain names, and a block sealed as a whole or
-not at all."""
+"""Trials that take turns: one load of all sides, files with plain names, a block sealed as a whole."""
 
 from __future__ import annotations
 
@@ -135,8 +134,7 @@ def assert_block_in_turns(run: RunDir, block: int, sides: tuple[str, str]) -> li
 
 
 def assert_in_turns(folder: TrialDir) -> None:
-    """Check that every request was due in a turn of real time, as its row says, and that intervals count
-    load time only."""
+    """Check that every request was due in its row's turn of real time; intervals count only load time."""
     trial = read_trial(folder)
     turns_ns = trial.summary.turns.turns_ns
     due_ns = read_table(folder.table("samples"), columns=["due_ns"])["due_ns"].to_numpy()
@@ -261,8 +259,7 @@ def of_builds(folder: Path, request: Any) -> dict[str, Any]:
 
 @pytest.mark.truth
 def test_each_side_has_servers_of_its_own_under_plain_names(tmp_path: Path) -> None:
-    """Two builds of a server and its dependency run at once: files of a trial don't contain the side,
-    events do."""
+    """Two builds of a server and its dependency run at once: events name the side, files of a trial don't."""
     study = of_builds(tmp_path, {"get": "http://web/", "check": ["body matches ^${build}$"]})
     web = {"run": f"{SERVE} ${{build}} ${{store.port}}", "needs": "store"}
     study["lab"] = {"store": {"run": f"{SERVE} store"}, "web": web}
@@ -366,8 +363,8 @@ def test_turns_follow_from_the_slower_side() -> None:
 
 @pytest.mark.parametrize(("left_s", "rounds", "fits"), [(inf, 20, True), (50.0, 10, True), (30.0, 10, False)])
 def test_short_of_time(monkeypatch: pytest.MonkeyPatch, left_s: float, rounds: int, fits: bool) -> None:
-    """With 20 turns of half a second and a pause for each side three blocks take 66 s; with 10 turns, half
-    of it."""
+    """With 20 turns of half a second and pauses for both sides three blocks take 66 s; with 10, half of
+    it."""
     monkeypatch.setattr(limits, "TURN_PLANNED", 10)
     monkeypatch.setattr(limits, "TURN_LEAST_NS", 500_000_000)
     planned, lacks_s = plan_within([Warmed(1e6, 900.0, 4, 2, 2)] * 2, 0, 20, left_s)

@@ -1,5 +1,4 @@
-"""What `svload init` reports of a server that refuses its first request, and of a command that ignores its
-port."""
+"""What `svload init` reports of a server that refuses its first request, or ignores its port."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Plans that this machine cannot run are refused before anything starts, in one line that states what is
-missing."""
+"""Plans that this machine cannot run are refused at once, in one line that states what is missing."""
 
 from __future__ import annotations
 

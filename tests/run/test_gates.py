@@ -1,5 +1,4 @@
-"""A gate that no outcome could decide is an error before the run; a comparison without fail_if only gets a
-notice."""
+"""A gate that no outcome could decide is an error before the run; without fail_if it is a notice."""
 
 from __future__ import annotations
 

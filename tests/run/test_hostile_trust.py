@@ -1,5 +1,4 @@
-"""What a stranger's run, or a file changed without the user's knowledge, may do when a study is run or
-resumed."""
+"""What a stranger's run, or a file changed without the user's knowledge, may do in run and resume."""
 
 from __future__ import annotations
 
@@ -93,8 +92,7 @@ trusted."""
 def test_a_changed_program_is_asked_about(
     command: str, more: Any, changed: str, matters: bool, tmp_path: Path
 ) -> None:
-    """A program or a setting that a command names is part of what was trusted; data, which servers write,
-    is not."""
+    """A program or a setting that a command names is part of what was trusted; servers' data are not."""
     folder = written(tmp_path / "study", command, **more)
     found = begun(folder, tmp_path / "runs")
     assert is_trusted(folder / "study.yaml") and not asked(found)

@@ -18,7 +18,7 @@ BESIDE_S = 2.5
 
 
 def finished(study: str, out: Path, interval: tuple[float, float] = (1.1, 1.3), **changed: Any) -> RunDir:
-    """Make a run of the study by hand: every trial took `BESIDE_S` beside its load, and one claim has that
+    """Make a run of the study: every trial took `BESIDE_S` beside its load, and one claim has that
     interval."""
     lock = api.load_lock(study, api.Choices())
     made = run.begin(lock, out)

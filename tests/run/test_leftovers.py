@@ -19,8 +19,8 @@ SOURCE = Path(__file__).resolve().parents[2] / "src" / "svload"
 
 @pytest.fixture
 def killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the folder of a lab whose agent was killed: it made a file, and its journal also claims what
-    is now a folder."""
+    """Return the folder of a killed agent's lab: it made a file, and its journal also claims a folder as
+    one."""
     monkeypatch.setenv("SVLOAD_STATE", str(tmp_path))
     folder = tmp_path / "labs" / "killed"
     folder.mkdir(parents=True)

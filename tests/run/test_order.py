@@ -1,5 +1,4 @@
-"""The choice of the next trial: the rules of attempts and blocks, over plain data; and the plan of an A/A
-run."""
+"""The choice of the next trial by the rules of attempts and blocks, and the plan of an A/A run."""
 
 from __future__ import annotations
 
@@ -107,7 +106,7 @@ def adds_a_block(gated: Lock, sealed_s: dict[str, float]) -> bool:
     [(None, 0, True), (120.0, 0, True), (101.0, 0, False), (250.0, 3600, True), (150.0, 3600, False)],
 )
 def test_no_block_is_added_that_would_end_after_its_time(within_s: float | None, pause_s: float, adds: bool):
-    """Nine trials of 10 s after one that came up in 10 s; two more cases take 20 s. A pause counts as five
+    """Nine trials of 10 s after one that came up in 10 s; two more cases take 20 s. A pause is five
     trials."""
     sealed_s = {f"c0.r{n}": 1000.0 + 10 * n + (pause_s if n > 5 else 0.0) for n in range(1, 11)}
     assert adds_a_block(lock(fail_if=GATE, within_s=within_s), sealed_s) == adds

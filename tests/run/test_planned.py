@@ -24,8 +24,7 @@ SERVICES = (WEB, ServiceSpec(name="db", kit="command"))
 
 @dataclass
 class Hands:
-    """Records what a lab would be asked; a stop of `slow` lasts until it is released, one of `broken`
-    fails."""
+    """Records what a lab is asked; a stop of `slow` lasts until it is released, one of `broken` fails."""
 
     done: list[tuple[str, str, str]] = field(default_factory=list)
     let_go: threading.Event = field(default_factory=threading.Event)

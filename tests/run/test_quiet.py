@@ -1,5 +1,4 @@
-"""Before a run: a warning if the machine is shared, and a bounded wait; during it: advice if trial after
-trial is refused."""
+"""Before a run: a warning if the machine is shared, a bounded wait; during it: advice after refusals."""
 
 from __future__ import annotations
 

@@ -156,8 +156,7 @@ def test_a_refusal_leaves_the_study_of_an_earlier_run(tmp_path: Path) -> None:
     [("200ms", None, 30), ("200ms", 45, 1.5), ("200ms", 90, 3), ("2 s", 45, 8), ("20 s", 45, 30)],
 )
 def test_a_hang_is_given_up_soon(tmp_path: Path, limit: str, within_s: float | None, waits_s: float) -> None:
-    """The time-out is well above the requested response, so that the criterion decides and not the
-    time-out."""
+    """The time-out is well above the requested response, so that the criterion decides."""
     lock = of_url(tmp_path, that=f"p95 <= {limit}", within_s=within_s)
     (request,) = lock.source["requests"].values()
     assert parse_quantity(request["timeout"], "time_s") == waits_s
@@ -244,8 +243,7 @@ def result(batch_trial: Any, value: float, server: str = "STEADY") -> TrialResul
 
 
 def played(lock: Lock, breaks_above: float = 100, made: Any = None) -> tuple[list[Batch], list[TrialResult]]:
-    """Run the search against a server whose p95 is 200 ms at this number of users, or with trials made
-    otherwise."""
+    """Run the search against a server whose p95 is 200 ms at this number of users, or with other trials."""
     made = made or (lambda trial, users: result(trial, 0.2 * (users / breaks_above) ** 2))
     batches, results = [first_batch(lock)], []
     while len(batches) < 60:
@@ -480,8 +478,7 @@ def test_the_kept_is_the_judged(compared: bool, tmp_path: Path, monkeypatch: pyt
 
 
 def test_the_time_of_a_run_begins_with_the_execution_that_sealed_its_first_trial(tmp_path: Path) -> None:
-    """The first of three executions was stopped earlier; a day later the second sealed all, and the third
-    nothing."""
+    """The first of three executions was stopped; a day later the second sealed all, and the third nothing."""
     run = RunDir(make_run(tmp_path, cases=1, replicates=2, duration_s=0.4).path)
     sealed_s = sealed_at(read_trial(run.trial(name)) for name in run.sealed_trials()).values()
     with Journal(run.events) as journal:
