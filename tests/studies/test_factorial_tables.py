@@ -1,5 +1,4 @@
-"""studies/002-factorial-redis/tables.py: the tables of its other studies, and what they print without
-data."""
+"""studies/002-factorial-redis/tables.py: tables of its other studies, and what they print without data."""
 
 from __future__ import annotations
 

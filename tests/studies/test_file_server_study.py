@@ -92,8 +92,7 @@ def test_it_is_whole(run: RunDir, findings: Findings) -> None:
 
 
 def test_sending_the_file_leads_from_500_kb_on(run: RunDir) -> None:
-    """Over all users of a size; at 500 KB single cases have some 200 samples, and one of the seven
-    differs."""
+    """Over all users of a size; at 500 KB single cases have some 200 samples, and one of seven differs."""
     callgraph = own_script("callgraph")
     at = list(callgraph.HEAD).index("paper: upload_file")
     agree = dict.fromkeys(("1KB", "10KB", "50KB", "500KB", "1MB", "50MB", "500MB"), 0)

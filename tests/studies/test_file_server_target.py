@@ -107,8 +107,8 @@ def serving(
     keep_auth: bool = False,
     timeout: float = 20,
 ) -> Iterator[Servers]:
-    """Run both servers until the block ends; then each must have ended by itself with 0, and sanitizers
-    have found nothing."""
+    """Run both servers until the block ends; then each must have ended with 0, without sanitizers'
+    findings."""
     files = folder / "files"
     files.mkdir(exist_ok=True)
     (files / "small").write_bytes(b"x" * 1_000)

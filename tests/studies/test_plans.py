@@ -1,5 +1,4 @@
-"""Every profile of every study in studies/ can be planned, and its comparisons can be decided, demos
-aside."""
+"""Every profile in studies/ can be planned, and its comparisons can be decided, demos aside."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Published tables under studies/: their mistakes are found by name, and our numbers are shown beside
-theirs."""
+"""Published tables under studies/: mistakes are found by name, and our numbers are shown beside them."""
 
 from __future__ import annotations
 

@@ -146,8 +146,7 @@ def rows(run: RunDir, title: str) -> dict[tuple[str, ...], dict[str, str]]:
 
 
 def test_the_campaign_is_complete(campaign: RunDir) -> None:
-    """By the findings in the pack; the README's example verifies it, test_svload_tables.py analyses it
-    again."""
+    """By the pack's findings; the README's example verifies it, test_svload_tables.py analyses it again."""
     findings = Findings.read(campaign.findings_path)
     assert findings.complete
     assert findings.sealed_trials == 320

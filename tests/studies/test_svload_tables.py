@@ -234,8 +234,7 @@ def test_two_runs_are_not_pairs(beside: ModuleType) -> None:
 
 @pytest.fixture(scope="module")
 def mistakes(beside: ModuleType) -> list[str]:
-    """Return the names of the mistakes in the paper's tables (for their reports see
-    test_reference_tables.py)."""
+    """Return the names of the mistakes in the paper's tables (their reports: test_reference_tables.py)."""
     names = sorted({row[0] for row in beside.mistakes().rows})
     assert len(names) == 9
     return names

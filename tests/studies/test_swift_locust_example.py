@@ -25,8 +25,7 @@ def findings(run: RunDir) -> Findings:
 
 @pytest.fixture(scope="module")
 def tables(run: RunDir) -> dict[str, OwnTable]:
-    """Return the tables of tables.py, which the pack contains: they are made from rows, which a thin pack
-    lacks."""
+    """Return the tables of tables.py from the pack: they are made from rows, which a thin pack lacks."""
     return {one.title: one for one in api.read_tables(run.tables_path)}
 
 

@@ -1,5 +1,4 @@
-"""studies/004-swift-locust: its levels are the paper's users and times, and its queries return what they
-should."""
+"""studies/004-swift-locust: its levels are the paper's users and times; its queries' results are right."""
 
 from __future__ import annotations
 
@@ -53,8 +52,7 @@ STATISTICS = ("mean", "std", "min", "p25", "p50", "p75", "max")
 
 
 def scaled(served_per_s: float) -> dict[tuple[int, str], dict[str, float]]:
-    """Return the result of scale.sql for a server that is full from the first user on: users /
-    served_per_s each."""
+    """Return scale.sql's result for a server that is full from the first user on: users / served_per_s."""
     with duckdb.connect(":memory:") as base:
         base.execute("create table cases (case_name text, users text)")
         base.execute("create table trials (trial text, window_from_ns bigint, window_to_ns bigint)")
@@ -189,7 +187,7 @@ def test_the_spread_is_of_trials_that_were_not_refused() -> None:
 
 
 def test_operations_are_reported_by_second() -> None:
-    """In 10 s of one trial: a put and two reads of 200 KiB that were ok, one that failed, one before the
+    """In 10 s of one trial: a put and two reads of 200 KiB that were ok, one failed, one before the
     window."""
     row = "t", "middle", "users"
     samples = [
