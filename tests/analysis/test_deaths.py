@@ -186,7 +186,7 @@ def test_a_threshold_fails_where_the_backlog_grows_and_holds_beside_it(open_loop
         assert (one.outcome, one.overloaded) == ("failed", True), one.sentence
         assert "the server is OVERLOADED, which fails any limit; it is " in one.sentence
         assert one.measured is not None
-        assert one.sentence == f"TC1: {text} {one.explanation}"
+        assert one.sentence == f"TC1: {text} {one.told}"
     for text in others:
         assert (found["TC1", text].outcome, found["TC1", text].overloaded) == ("passed", False)
 

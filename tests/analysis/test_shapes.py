@@ -226,7 +226,7 @@ def test_threshold_on_one_level(closed: Bench, that: str, slower: float, outcome
     case = case_result(closed.lock.case("TC0"), config, judged)
     (found,) = threshold_results({"TC0": config}, [case], {}, judged)
     assert found.outcome == outcome, found.sentence
-    assert told in found.explanation
+    assert told in found.told
     assert text in found.sentence
     if " at " in text:
         (level,) = found.levels

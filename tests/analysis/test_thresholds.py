@@ -46,10 +46,8 @@ def test_replicates_from_120_to_330_ms_decide_nothing_about_200_ms(closed: Bench
     found = judged(closed, f"{P95} < 200 ms", times(0.120, 0.190, 0.330))
     assert found.outcome == "open"
     assert found.measured == pytest.approx(0.196, rel=0.01)
-    assert found.explanation.startswith(
-        "is undecided: it is 196 ms, 55.7 ms to 690 ms; 2.02 % below the limit"
-    )
-    assert found.explanation.endswith(
+    assert found.told.startswith("is undecided: it is 196 ms, 55.7 ms to 690 ms; 2.02 % below the limit")
+    assert found.told.endswith(
         "so the limit lies within its range; more replicates would probably not decide it."
     )
 
@@ -66,7 +64,7 @@ def test_replicates_from_120_to_330_ms_decide_nothing_about_200_ms(closed: Bench
 def test_decided_one_side(closed: Bench, text: str, values: Sequence[float], outcome: str, told: str) -> None:
     found = judged(closed, text, times(*values))
     assert found.outcome == outcome
-    assert told in found.explanation
+    assert told in found.told
 
 
 @pytest.mark.parametrize(("value", "outcome"), [(0.0208, "passed"), (9.0, "failed"), (0.15, "open")])
@@ -76,14 +74,14 @@ def test_a_margin_of_ten_decides_on_any_machine(closed: Bench, value: float, out
     found = judged(closed, f"{P95} < 200 ms", runs)
     assert found.outcome == outcome
     if outcome == "open":
-        assert found.explanation.endswith("a quieter machine would decide it.")
+        assert found.told.endswith("a quieter machine would decide it.")
 
 
 def test_a_broken_number_has_no_answer(closed: Bench) -> None:
     broken = Belief(grade="REFUSED", below=None, above=None, doubts=("accounting",))
     found = judged(closed, f"{P95} < 200 ms", times(0.001, 0.001, 0.001, belief=broken))
     assert found.outcome == "refused"
-    assert "unreliable" in found.explanation
+    assert "unreliable" in found.told
 
 
 def test_a_single_load_is_decided_by_its_own_interval(closed: Bench) -> None:
@@ -92,10 +90,10 @@ def test_a_single_load_is_decided_by_its_own_interval(closed: Bench) -> None:
         for high in (0.19, 0.21)
     )
     assert (decided.outcome, wide.outcome) == ("passed", "open")
-    assert "a load 2.2 times as long would decide it" in wide.explanation
+    assert "a load 2.2 times as long would decide it" in wide.told
     none = judged(closed, f"{P95} < 200 ms", [Estimate(value=0.18, weak=True)])
     assert none.outcome == "open"
-    assert "a longer load would decide it" in none.explanation
+    assert "a longer load would decide it" in none.told
 
 
 @pytest.mark.parametrize("share", [0.1, 0.05, 0.01, 0.001])

@@ -34,7 +34,7 @@ OTHERWISE = {
     "host/agent/files.py": (2, "a file that comes in parts, beside and renamed"),
     "host/agent/journal.py": (1, KERNEL),
     "host/agent/links.py": (1, KERNEL),
-    "host/agent/settings.py": (2, KERNEL),
+    "host/agent/settings.py": (1, KERNEL),
     "host/machine/delay_line.py": (1, "memory that two processes share"),
     "host/machine/fabric.py": (1, KERNEL),
     "host/machines/cluster.py": (1, "a child's log"),

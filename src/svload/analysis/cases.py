@@ -314,7 +314,7 @@ def _threshold(
         outcome=result,
         measured=value,
         sentence=f"{case.case}: {text} {reason}.",
-        explanation=f"{reason}.",
+        told=f"{reason}.",
         overloaded=overloaded,
         levels=levels,
     )

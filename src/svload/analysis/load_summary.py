@@ -117,10 +117,7 @@ def summarise_load(
         server=ServerVerdict(state=result.verdict.server, reasons=tuple(_told_of_server(result))),
         thresholds=tuple(
             ThresholdVerdict(
-                that=one.that,
-                outcome=one.outcome,
-                measured=one.measured,
-                sentence=f"{one.that} {one.explanation}",
+                that=one.that, outcome=one.outcome, measured=one.measured, sentence=f"{one.that} {one.told}"
             )
             for one in thresholds
         ),

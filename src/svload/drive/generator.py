@@ -106,11 +106,14 @@ def _say(message: dict[str, Any]) -> None:
 
 def read_inputs(path: Path) -> dict[str, Any]:
     """Return a table of inputs/ (CSV) as engine columns."""
-    csv.field_size_limit(sys.maxsize)  # a value from a Parquet file may be longer than 128 KiB
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = csv.reader(file)
-        names = next(rows)
-        columns: list[list[str]] = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in names]
+    limit = csv.field_size_limit(sys.maxsize)  # a value from a Parquet file may be longer than 128 KiB
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = csv.reader(file)
+            names = next(rows)
+            columns = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in names]
+    finally:
+        csv.field_size_limit(limit)
     return {name: engine_column(name, column) for name, column in zip(names, columns, strict=True)}
 
 

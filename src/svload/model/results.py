@@ -463,7 +463,7 @@ class ThresholdResult(Frozen):
     """in base units: s, bytes, 1/s, share of one; null: no number"""
     sentence: str
     """the outcome in words"""
-    explanation: str = ""
+    told: str = ""
     """the same without the case and the criterion"""
     overloaded: bool = False
     """it failed because the server is OVERLOADED, which is worse than any limit, whatever was measured"""

@@ -112,7 +112,7 @@ def _judged(findings: Findings, outcomes: Sequence[str]) -> list[Judged]:
             _where(findings, [one.case for one in same]),
             _range(numbers, that, same),
             tuple(one.case for one in same),
-            same[0].explanation if len(same) == 1 and outcomes == OPEN else "",
+            same[0].told if len(same) == 1 and outcomes == OPEN else "",
         )
         for that, same in by_text.items()
     ]
