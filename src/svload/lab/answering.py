@@ -22,12 +22,9 @@ def proved(facts: ServiceFacts, started: Iterable[ProcessFact], log: object) -> 
     mine = {one.pid: one.start_ticks for one in started}
     first = min(mine.values(), default=0)
     ends = [end for end in (*facts.endpoints, *facts.named.values()) if end.port]
-    ports, addresses = {end.port for end in ends}, {"0.0.0.0", "::", *(end.address for end in ends)}
-    sockets = [
-        one
-        for one in listening(ports, facts.links[0].network if facts.links else "")
-        if one.address.removeprefix("::ffff:") in addresses
-    ]
+    ports = {end.port for end in ends}
+    listeners = listening(ports, facts.links[0].network if facts.links else "")
+    sockets = [one for one in listeners if any(one.serves(end.address) for end in ends)]
     own = [
         stat.pid
         for stat in linux.processes()

@@ -411,8 +411,5 @@ def backlog_of(address: str, port: int) -> int | None:
     Listeners on all addresses are included. The value is min(the server's listen() argument,
     net.core.somaxconn).
     """
-    anywhere = ("0.0.0.0", "::", address)
-    return min(
-        (one.write_queue for one in listening_sockets() if one.port == port and one.address in anywhere),
-        default=None,
-    )
+    found = (one for one in listening_sockets() if one.port == port and one.serves(address))
+    return min((one.write_queue for one in found), default=None)

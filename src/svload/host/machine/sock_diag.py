@@ -48,6 +48,10 @@ class Socket(NamedTuple):
     uid: int = 0
     group: int = 0
 
+    def serves(self, address: str) -> bool:
+        """Return whether a listener takes connections to this address."""
+        return self.address.removeprefix("::ffff:") in ("0.0.0.0", "::", address)
+
 
 def tcp_sockets(family: int, state: int) -> Iterator[Socket]:
     """Yield all TCP sockets of this network namespace in `state`; none if the kernel can't be asked."""
