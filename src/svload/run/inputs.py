@@ -6,6 +6,7 @@ import csv
 import hashlib
 import io
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 
 from svload.model.errors import fail
@@ -78,5 +79,7 @@ def _is_proved(path: Path) -> bool:
 
 
 def row_count(path: Path) -> int:
-    """Return the number of rows of a table without its header: line feeds outside of quotation marks."""
-    return max(0, sum(part.count(b"\n") for part in path.read_bytes().split(b'"')[::2]) - 1)
+    """Return the number of rows of a table without its header: a row ends with its quotation marks closed."""
+    with path.open("rb") as file:
+        marks = accumulate(line.count(b'"') for line in file)
+        return max(0, sum(count % 2 == 0 for count in marks) - 1)
