@@ -46,7 +46,8 @@ def thin_copy(
     """Write a thin copy of `run` below `into` and return it.
 
     windows: trial → [first, last) intervals of its kept window. folders: absolute path → its replacement; the
-    longest match wins, and paths that are relative or the root are left out. Raise SvloadError run-damaged, since the copy's digests would hide damage; OSError.
+    longest match wins, and paths that are relative or the root are left out. Raise SvloadError run-damaged,
+    since the copy's digests would hide damage; OSError.
     """
     if damage := verify_run(run):
         raise SvloadError(*damage)

@@ -111,7 +111,7 @@ class Settings:
         }
 
     def _back(self, name: str, now: str) -> tuple[str, str] | None:
-        """Return the setting that is in use instead of one that is 0, with its value; None if there is none."""
+        """Return the setting that is in use instead of one that is 0, with its value; None for any other."""
         other = _REPLACES.get(name)
         if other is None or normal(now) != "0":
             return None

@@ -11,8 +11,6 @@ import shutil
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from itertools import count
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, TextIO
 
@@ -368,15 +366,21 @@ class Swift(Server):
             return self._holding
         self._give_up()
         private_folder(folder.parent)
-        for number in count(1):
-            mine = folder if number == 1 else folder.with_name(f"{folder.name}-{number}")
-            self._lock = mine.with_name(f".{mine.name}.lock").open("w")
-            with suppress(BlockingIOError):
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                self._kept = folder
-                return mine
+        self._kept, mine, number = folder, folder, 1
+        while not self._taken(mine):
+            number += 1
+            mine = folder.with_name(f"{folder.name}-{number}")
+        return mine
+
+    def _taken(self, folder: Path) -> bool:
+        """Lock the folder; return False if another lab has it."""
+        self._lock = folder.with_name(f".{folder.name}.lock").open("w")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
             self._give_up()
-        raise AssertionError("unreachable")
+            return False
+        return True
 
     def _give_up(self) -> None:
         if self._lock is not None:
