@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from svload.lab.kits.varnish import VarnishOptions, discovered
+from svload.lab.links import needs_own_network
 from svload.lab.tuning import retune
 from svload.model.errors import SvloadError, fail
 from svload.model.parameters import Parameter, kernel_change, may_be_set
@@ -107,3 +111,13 @@ def test_what_a_listener_takes_when_it_begins_needs_a_restart() -> None:
     assert kernel_change("net.core.somaxconn") == "restart"
     assert kernel_change("net.ipv4.tcp_max_syn_backlog") == "live"
     assert kernel_change("net.ipv4.never_heard_of") == "restart"
+
+
+@pytest.mark.parametrize(
+    ("sysctl", "link", "own"),
+    [({}, False, False), ({"vm.swappiness": "1"}, False, False), ({"net.core.somaxconn": "77"}, False, True), ({}, True, True)],
+)  # fmt: skip
+def test_a_setting_of_the_network_or_a_link_needs_an_own_network(sysctl: Any, link: bool, own: bool) -> None:
+    options = {"link": {"rate": "5 MB/s"}} if link else {}
+    case: Any = SimpleNamespace(sysctl=sysctl, services=[SimpleNamespace(options=options)])
+    assert needs_own_network(case) == own

@@ -10,7 +10,7 @@ import pytest
 from tests.support import SyntheticRun, make_run
 
 from svload.model.errors import SvloadError
-from svload.store import find_run, open_pack, pack_run, query, read_trial, verify_run
+from svload.store import find_run, open_pack, pack, pack_run, query, read_trial, verify_run
 from svload.store.journal import Journal
 from svload.store.seal import sha256_file
 
@@ -108,7 +108,16 @@ def test_no_path_leaves_its_folder(tmp_path: Path, name: str) -> None:
     assert not [found for found in tmp_path.rglob("*") if "evil" in found.name]
 
 
-def test_links_bombs_doubles_and_rubbish_are_refused(tmp_path: Path) -> None:
+def test_a_small_pack_of_repetitive_inputs_opens(tmp_path: Path) -> None:
+    path = tmp_path / "good.svload.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("study.lock.json", "{}")
+        archive.writestr("inputs/users.csv", "user\n" * (8 << 20))
+    assert (open_pack(path, tmp_path / "cache").inputs / "users.csv").stat().st_size == 5 * (8 << 20)
+
+
+def test_links_bombs_doubles_and_rubbish_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pack, "ALWAYS_BYTES", 1 << 20)
     path = tmp_path / "bad.svload.zip"
     link = zipfile.ZipInfo("inputs/link")
     link.external_attr = (stat.S_IFLNK | 0o777) << 16

@@ -94,6 +94,12 @@ def test_an_override_is_read_as_yaml(value: Any, read: Any) -> None:
     assert place_of(tree, ("a", "b")) == "override a.b"
 
 
+def test_a_fault_of_an_override_is_reported() -> None:
+    with pytest.raises(SvloadError, match="“a” is listed twice") as caught:
+        override(tree_of({}), "a.b", "{a: 1, a: 2}")
+    assert caught.value.problems[0].place == "override a.b:1"
+
+
 def test_overrides_come_after_the_profile(load: Callable[..., Lock]) -> None:
     lock = load(profile="tiny", overrides={"measure.replicates": "9", "traffic.crowd.vus": 12})
     assert (lock.measure.duration_ns, lock.measure.replicates) == (500_000_000, 9)

@@ -426,7 +426,6 @@ def must_be_possible(lock: Lock, choices: Choices) -> None:
     """Check that the study's requirements can be met where these choices put load and servers. Raises
     SvloadError fleet-cannot, fleet-on."""
     from svload import lab
-    from svload.model.parameters import is_network
 
     configs = case_configs(lock).values()
     if (on := lab.machines_of(configs)) and choices.inventory is None:
@@ -437,9 +436,7 @@ def must_be_possible(lock: Lock, choices: Choices) -> None:
         return
     if lock.measure.order == "turns":
         raise fail("fleet-cannot", what="A load by turns", hint="Write order: trials, or run on one machine.")
-    if any(map(is_network, (name for config in configs for name in config.sysctl))) or any(
-        lab.is_linked(spec) for config in configs for spec in config.services
-    ):
+    if any(map(lab.needs_own_network, configs)):
         hint = "Leave link and the network's sysctl out, or run on one machine."
         raise fail("fleet-cannot", what="A network of the lab's own", hint=hint)
     if lock.plants:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from svload.lab.graph import costs_of
     from svload.lab.groups import cautions
     from svload.lab.lab import Lab
-    from svload.lab.links import cannot_be_linked, is_linked
+    from svload.lab.links import cannot_be_linked, is_linked, needs_own_network
     from svload.lab.names import endpoints
     from svload.lab.objects import ObjectTable
     from svload.lab.on import ON_HINT, cannot_be_elsewhere, machines_of

@@ -17,8 +17,9 @@ from svload.lab.server import tail
 from svload.model.errors import Problem, fail
 from svload.model.facts import LINK_LATENCY, LINK_SPEED, LinkFact, Setting
 from svload.model.messages import DELAY_LINE, DropLink, Limits, LinkLimits, MakeLink, OpenLinks, Spawn
+from svload.model.parameters import is_network
 from svload.model.private import private_folder
-from svload.model.study import ServiceSpec
+from svload.model.study import CaseConfig, ServiceSpec
 
 _READY_BOUND_S = 15.0
 _POLL_S = 0.01
@@ -35,6 +36,12 @@ def link_of(options: KitOptions) -> LinkLimits | None:
 def is_linked(spec: ServiceSpec) -> bool:
     """Return whether the service has a link."""
     return spec.options.get("link") is not None
+
+
+def needs_own_network(config: CaseConfig) -> bool:
+    """Return whether the case's servers need a network of their own: for a link, or for a kernel setting that
+    each network has for itself."""
+    return any(map(is_network, config.sysctl)) or any(map(is_linked, config.services))
 
 
 def cannot_be_linked(specs: Iterable[ServiceSpec]) -> str | None:

@@ -30,13 +30,12 @@ from svload.host import (
 )
 from svload.host.machine.conditions import machine
 from svload.host.machine.preflight import preflight
-from svload.lab import Lab, is_linked, machines_of
+from svload.lab import Lab, machines_of, needs_own_network
 from svload.lab.kit import LOOPBACK
 from svload.model.bounds import VUS
 from svload.model.certificates import Certificates
 from svload.model.errors import ExitCode, SvloadError, fail
 from svload.model.events import Event, EventKind
-from svload.model.parameters import is_network
 from svload.model.plan import Batch, Placement, Room, TrialPlan
 from svload.model.study import CaseConfig, Lock
 from svload.model.summaries import TrialSummary
@@ -459,9 +458,7 @@ class _Execution:
             hands = self.options.early.take()
         else:
             folder = labs_dir() / f"{self.run.name}-{os.getpid()}"
-            configs = self.configs.values()
-            own_network = any(map(is_network, (name for config in configs for name in config.sysctl)))
-            own_network |= any(is_linked(spec) for config in configs for spec in config.services)
+            own_network = any(map(needs_own_network, self.configs.values()))
             hands = start_hands(folder, f"run {self.run.name}", count, own_network)
         stack.callback(hands.close)
         hands.generators.ensure(count)

@@ -20,7 +20,7 @@ from typing import Any
 from svload import study
 from svload.host import cache_dir, labs_dir, split_cores, start_agent
 from svload.host.agent.unix_socket import is_own, listen
-from svload.lab import Lab, endpoints, is_linked
+from svload.lab import Lab, endpoints, needs_own_network
 from svload.model.errors import Problem, SvloadError
 from svload.model.events import Event
 from svload.model.outputs import write_output
@@ -35,9 +35,8 @@ def main(folder: Path, until_wall: float) -> int:
     lock = Lock.read(folder / LOCK)
     config = study.resolve(lock, lock.valid_cases[0])
     try:
-        linked = any(map(is_linked, config.services))
-        place = labs_dir() / folder.name
-        with start_agent(place, f"lab {folder.name}", own_network=linked) as agent, agent.joined():
+        place, own_network = labs_dir() / folder.name, needs_own_network(config)
+        with start_agent(place, f"lab {folder.name}", own_network=own_network) as agent, agent.joined():
             cores = split_cores(agent.cores)
             lab = Lab(config.services, agent, agent.dir, cache_dir(), cores.servers if cores.pinned else None, _note,
                       study_dir=Path(lock.study_dir), secrets=config.secrets, sysctl=config.sysctl, trusted=lock.trusted)  # fmt: skip
@@ -59,8 +58,8 @@ def main(folder: Path, until_wall: float) -> int:
 
 
 def _serve(folder: Path, lab: Lab, lock: Lock, until_wall: float, network: str | None) -> None:
-    """Answer requests. `network` is the file of the lab's own network, the only one in which linked servers
-    are reached; None if it has none."""
+    """Answer requests. `network` is the file of the lab's own network, the only one in which its servers are
+    reached; None if it has none."""
     with listen(folder, SOCKET, 8) as door:
         facts = {
             "id": folder.name,

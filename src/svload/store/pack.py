@@ -30,6 +30,8 @@ from svload.store.seal import sha256_file
 MOST_FILES = 200_000
 MOST_BYTES = 16 << 30
 MOST_BYTES_PER_PACKED_BYTE = 200
+ALWAYS_BYTES = 1 << 30
+"""A pack may unpack to so much, however well it is packed."""
 _LONGEST_NAME_BYTES = 255
 _TOP = {
     "study.lock.json",
@@ -81,8 +83,8 @@ def open_pack(path: Path, into: Path | None = None) -> RunDir:
     pack's digest.
 
     Nothing leaves its folder: absolute names, `..`, links and special files are refused, and so is what would
-    unpack to more than 16 GiB, 200,000 files or 200 bytes per packed byte. Raise SvloadError: run-damaged;
-    OSError if there is no room for it.
+    unpack to more than 16 GiB or 200,000 files, or to more than 1 GiB and 200 bytes per packed byte. Raise
+    SvloadError: run-damaged; OSError if there is no room for it.
     """
     home = (into or cache_dir() / "packs") / sha256_file(path)[:32]
     name = path.name.removesuffix(PACK_SUFFIX).removesuffix(".zip") or "run"
@@ -165,7 +167,7 @@ def _unpack(path: Path, into: Path) -> None:
     with zipfile.ZipFile(path) as archive:
         entries = [entry for entry in archive.infolist() if not entry.is_dir()]
         size = sum(entry.file_size for entry in entries)
-        bound = min(MOST_BYTES, MOST_BYTES_PER_PACKED_BYTE * max(path.stat().st_size, 1))
+        bound = min(MOST_BYTES, max(ALWAYS_BYTES, MOST_BYTES_PER_PACKED_BYTE * path.stat().st_size))
         if len(entries) > MOST_FILES or size > bound:
             raise ValueError(f"it would unpack to {len(entries)} files and {size} bytes")
         if any(entry.header_offset < 0 for entry in entries):

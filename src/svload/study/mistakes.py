@@ -52,29 +52,33 @@ MOST_LIKE, MOST_SIGNS = 200, 100
 similarity takes a millisecond."""
 
 
-def closest(word: str, known: Iterable[str]) -> str | None:
-    """Return the valid word that was probably meant."""
+LIKE, ALMOST = 0.5, 0.75
+"""How similar words are (difflib's ratio) of which one is suggested for the other, or put in its place."""
+
+
+def closest(word: str, known: Iterable[str], like: float = ALMOST) -> str | None:
+    """Return the valid word that was probably meant, at least so similar."""
     words = tuple(sorted(set(known)))
     if (ours := OTHER_WORDS.get(word.lower())) in words:
         return ours
     if len(words) > MOST_LIKE or len(word) > MOST_SIGNS:
         words = tuple(other for other in words if other.lower() == word.lower())
-    return _most_like(word, words)
+    return _most_like(word, words, like)
 
 
 @lru_cache(maxsize=1000)
-def _most_like(word: str, words: tuple[str, ...]) -> str | None:
+def _most_like(word: str, words: tuple[str, ...], like: float) -> str | None:
     """Return the most similar word; cached, since a mistake of a study is found again in each case."""
-    near = difflib.get_close_matches(word, words, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(word, words, n=1, cutoff=like)
     return near[0] if near else None
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """Return `Did you mean “server”?`, or the list of known words."""
     words = sorted(set(known))
-    if near := closest(word, words):
+    if near := closest(word, words, LIKE):
         return f"Did you mean “{near}”?"
-    return listed(words) if words else "There is none."
+    return listed(words) if words else "None is defined."
 
 
 def listed(known: Iterable[str]) -> str:
@@ -85,7 +89,8 @@ def listed(known: Iterable[str]) -> str:
 
 
 def unknown_key(path: Path, known: Iterable[str], hint: str = "") -> Mistake:
-    """Report a key that does not belong there; without `hint` the nearest is named and put in its place."""
+    """Report a key that does not belong there; without `hint` the nearest is named, and an almost equal one put
+    in its place."""
     words, key = list(known), str(path[-1])
     details: dict[str, object] = {
         "key": show(key),
@@ -98,7 +103,8 @@ def unknown_key(path: Path, known: Iterable[str], hint: str = "") -> Mistake:
 def unknown_name(path: Path, name: object, kind: str, known: Iterable[str]) -> Mistake:
     """Report a name that does not exist; `kind` is what it should have been (service, factor …)."""
     words = list(known)
-    hint = nearest(str(name), words)
+    is_url = kind == "request" and "://" in str(name)
+    hint = f"Write GET {shortened(str(name))}." if is_url else nearest(str(name), words)
     details: dict[str, object] = {"where": where(path), "name": show(name), "kind": show(kind), "hint": hint}
     return Mistake(path, UNKNOWN_NAME, details, meant=closest(str(name), words))
 
@@ -235,16 +241,16 @@ def _explained(
     if kind == "missing" and isinstance(error["loc"][-1], int):
         return wrong(_EXPECTED["too_long"])
     if kind == "missing":
-        if any(closest(stranger, known) == key or other_kind(stranger, key) for stranger in strangers):
+        if any(closest(stranger, known, LIKE) == key or other_kind(stranger, key) for stranger in strangers):
             return None
         line = known.get(key, "")
         hint = hinted(key) or (f"{line[:1].upper()}{line[1:].rstrip('.')}." if line else "")
         return PydanticCustomError(MISSING_KEY, "{key}", {"key": key, "hint": hint})
     if kind == "literal_error":
         words = re.findall(r"'([^']*)'", str(context.get("expected", "")))
-        meant = closest(str(error["input"]), words)
-        hint = f"Did you mean “{meant}”?" if meant else ""
-        return wrong(f"expected one of {', '.join(words)}", hint, meant)
+        written = str(error["input"])
+        hint = f"Did you mean “{near}”?" if (near := closest(written, words, LIKE)) else ""
+        return wrong(f"expected one of {', '.join(words)}", hint, closest(written, words))
     if kind in _BOUNDS:
         return wrong(_BOUNDS[kind].format_map(context))
     if kind == "value_error":

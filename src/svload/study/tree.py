@@ -319,10 +319,14 @@ def dicts_of(raw: Mapping[str, Any]) -> Iterable[tuple[str, dict[str, Any]]]:
 
 
 def override(tree: Node, key: str, value: Any) -> Node:
-    """Set the dotted `key` (`traffic.background.vus`) in `tree`; reads text as YAML scalar or flow value."""
+    """Set the dotted `key` (`traffic.background.vus`) in `tree`; reads text as YAML scalar or flow value. Raise
+    SvloadError study-syntax."""
     place = f"override {key}"
     if isinstance(value, str) and value.strip():
-        value = plain(read_tree(value, place)[0])
+        written, faults = read_tree(value, place)
+        if faults:
+            raise SvloadError(*faults)
+        value = plain(written)
     node = _from_plain(value, place)
     for step in reversed(key.split(".")):
         node = Node({step: node}, place)
