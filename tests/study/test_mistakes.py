@@ -335,7 +335,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize(("first", "second"), combinations_with_replacement(WRONG, 2))
+@pytest.mark.parametrize(("first", "second"), list(combinations_with_replacement(WRONG, 2)))
 def test_each_alone_and_any_two_together(tmp_path: Path, first: str, second: str) -> None:
     (one, text, lines), (other, text_too, lines_too) = WRONG[first], WRONG[second]
     found = [*lines, *(lines_too if one != other else [])]
