@@ -10,9 +10,8 @@ import pytest
 
 from svload.analysis.checks.machine import User
 from svload.analysis.disturbances import disturbances_of, strangers_share, unread
-from svload.analysis.quiet import Look, disturbances
+from svload.analysis.quiet import Look, Whose, disturbances
 from svload.analysis.view import Window
-from svload.analysis.whose import Whose, whose
 from svload.model.facts import Endpoint, ProcessFact, ServiceFacts
 
 SECONDS = 10
@@ -140,27 +139,6 @@ def test_each_disturbance_is_reported(changes: dict[str, Any], words: str) -> No
 def test_waiting_is_reported_alone_where_nothing_explains_it() -> None:
     found = disturbances(look(others=[(BURN, 1.9)], stolen={"cpu0": 0.3}, waited=0.9))
     assert [words.split(" ")[0] for words in found] == ["other", "the"]
-
-
-def test_a_disturbing_process_is_reported_with_user_and_command() -> None:
-    rows = [
-        ("others", "", "cpu_seconds_total"),
-        ("others", "tmux: server 11", "cpu_seconds"),
-        ("others", "tmux: server 11 anna python3 crunch.py", "pid"),
-        ("others", "python3 112", "cpu_seconds"),
-        ("process", "python3 7", "cpu_seconds"),
-    ]
-    table = {
-        name: np.array(column, dtype=object)
-        for name, column in zip(("monitor", "entity", "metric"), zip(*rows, strict=True), strict=True)
-    }
-    found = whose(table)
-    assert found == {
-        "tmux: server 11": Whose("tmux: server", 11, "anna", "python3 crunch.py"),
-        "python3 112": Whose("python3", 112),
-    }
-    assert str(found["tmux: server 11"]) == "tmux: server (process 11, anna, python3 crunch.py)"
-    assert str(found["python3 112"]) == "python3 (process 112)"
 
 
 def test_another_svload_is_not_the_one_that_measures() -> None:

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from svload.analysis.quiet import Look
-from svload.analysis.whose import Whose
+from svload.analysis.quiet import Look, Whose
 from svload.run.quiet import QUIET_LOOKS, SAY_EVERY_S, wait_for_quiet, warning
 from svload.run.refusals import IN_A_ROW, advice
 

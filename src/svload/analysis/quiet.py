@@ -5,12 +5,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from svload.analysis import limits
-from svload.analysis.whose import Whose
 from svload.model.units import show_percent
 
 _NAMED = 3
+
+
+def called(name: str) -> str:
+    """Return a process's name for a sentence: a process named svload is not the svload that measures."""
+    return "another svload" if name == "svload" else name
+
+
+class Whose(NamedTuple):
+    """A process: its name in the kernel, its user, its command (the program and the first file)."""
+
+    name: str
+    pid: int
+    user: str = ""
+    command: str = ""
+
+    def __str__(self) -> str:
+        text = f"{self.user}, {self.command}" if self.command else self.user
+        return f"{called(self.name)} (process {self.pid}{f', {text}' if text else ''})"
 
 
 @dataclass(frozen=True)

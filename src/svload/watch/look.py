@@ -7,8 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from svload.analysis.quiet import Look
-from svload.analysis.whose import Whose
+from svload.analysis.quiet import Look, Whose
 from svload.host.machine.linux import ProcessStat, read
 from svload.watch import proc
 from svload.watch.monitors.others import KERNEL, LEAST_S, command_of, user_of

@@ -11,10 +11,10 @@ import numpy as np
 from svload.analysis import limits
 from svload.analysis.checks.base import Check, Context
 from svload.analysis.disturbances import Disturbance, Spans, spans, united
+from svload.analysis.quiet import called
 from svload.analysis.ranges import effect, harm, worst_of
 from svload.analysis.readings import Floats, Monitors, Series, mean_rate, of_monitor
 from svload.analysis.view import Window, kept_window
-from svload.analysis.whose import called
 from svload.model.results import CheckResult
 from svload.model.study import CaseConfig
 from svload.model.units import show_duration, show_percent

@@ -245,12 +245,6 @@ def claimed_of(findings: Findings, claim: Claim) -> Claimed:
     return Claimed(claim, key, effect, interval, again)
 
 
-def by_outcome(found: Sequence[Claimed]) -> str:
-    """Return `2 decided, 1 undecided`."""
-    counts = Counter(one.outcome for one in found)
-    return ", ".join(f"{counts[name]} {outcome_words(name)}" for name in MARKS if counts[name])
-
-
 def details(findings: Findings, one: Claimed) -> list[Detail]:
     """Return everything behind a claim, in the order in which readers need it."""
     return [Detail(name, text) for name, text in _details(findings, one) if text]
