@@ -11,7 +11,7 @@ from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import inf
-from typing import Any, Protocol
+from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -23,6 +23,7 @@ from svload.model.events import Event
 from svload.model.units import show_duration
 from svload.model.visible import visible
 from svload.report.terminal.console import live_console
+from svload.report.terminal.load_live import View
 from svload.report.wording.search_rows import MARKS
 from svload.report.wording.spelling import count_words, list_words
 
@@ -52,12 +53,6 @@ _PHASES = {
     "drain": "waiting for the servers to become idle",
     "seal": "sealing",
 }
-
-
-class View(Protocol):
-    """The receiver of a command's events."""
-
-    def on_event(self, event: Event) -> None: ...
 
 
 @contextmanager
@@ -94,9 +89,19 @@ class _Counting:
         self.search: Text | None = None
         self.grades: Counter[str] = Counter()
 
-    def setting(self, data: Mapping[str, Any]) -> str:
-        """Return a message on a setting that differs from the requested one, with the value in force; empty
-        if it was shown before."""
+    def message(self, event: Event) -> str:
+        """Return what an event tells people: planted faults, a failure, a notice, a setting; else ""."""
+        data: dict[str, Any] = event.data
+        if event.kind == "run-started" and data.get("plants"):
+            return (
+                f"planted faults: {', '.join(f'{fault} in {case}' for case, fault in data['plants'].items())}"
+            )
+        if event.kind in ("trial-failed", "notice", "fault"):
+            return f"{data.get('trial', '')} {data.get('sentence') or data.get('text', '')}".strip()
+        return self._setting(data) if event.kind == "setting" else ""
+
+    def _setting(self, data: Mapping[str, Any]) -> str:
+        """Return a message on a setting that differs from the requested one; "" if it was shown before."""
         found = "nothing" if data.get("found") is None else data["found"]
         why = f" ({data['why']})" if data.get("why") else ""
         line = f"{data['what']}: asked {data['asked']}, in force {found}{why}"
@@ -171,11 +176,6 @@ class PlainView(_Counting):
                 + (f", {self.done} of them made before" if self.done else "")
                 + f", seed {data.get('seed')}"
             )
-            if data.get("plants"):
-                self._say(
-                    "planted faults: "
-                    + ", ".join(f"{fault} in {case}" for case, fault in data["plants"].items())
-                )
         elif event.kind == "phase" and data.get("state") == "begin":
             self._say(f"{_PHASES.get(data['name'], data['name'])} …")
         elif event.kind == "trial-sealed":
@@ -183,12 +183,10 @@ class PlainView(_Counting):
             self._say(trial_line(data, self.done, self.total) + (f"  ({'; '.join(texts)})" if texts else ""))
         elif event.kind == "batch" and self.search is not None:
             self._say(f"{self.search.plain}; next, {data['because']}")
-        elif event.kind in ("trial-failed", "notice", "fault"):
-            self._say(f"{data.get('trial', '')} {data.get('sentence') or data.get('text', '')}".strip())
-        elif event.kind == "setting" and (line := self.setting(data)):
-            self._say(line)
         elif event.kind == "trial-stopped":
             self._say(f"{data['trial']} was stopped; it is kept under attempts and does not count")
+        if message := self.message(event):
+            self._say(message)
 
     @staticmethod
     def _say(line: str) -> None:
@@ -234,21 +232,10 @@ class ScreenView(_Counting):
         elif event.kind == "progress":
             self._progress(data)
         elif event.kind == "trial-sealed":
-            self._above(
-                Text(trial_line(data, self.done, self.total), style=GRADE_STYLE[str(data["instrument"])])
-            )
-        elif event.kind in ("trial-failed", "notice", "fault"):
-            self._above(
-                Text(
-                    f"{data.get('trial', '')} {data.get('sentence') or data.get('text', '')}".strip(),
-                    style="magenta",
-                )
-            )
-        elif event.kind == "setting" and (line := self.setting(data)):
-            self._above(Text(line, style="magenta"))
-        elif event.kind == "run-started" and data.get("plants"):
-            planted = ", ".join(f"{fault} in {case}" for case, fault in data["plants"].items())
-            self._above(Text(f"planted faults: {planted}", style="magenta"))
+            line = trial_line(data, self.done, self.total)
+            self.console.print(Text(line, style=GRADE_STYLE[str(data["instrument"])]))
+        if message := self.message(event):
+            self.console.print(Text(message, style="magenta"))
         if self.display is not None:
             self.display.refresh()
 
@@ -267,15 +254,10 @@ class ScreenView(_Counting):
         self.of_trial[trial] = cores
         names = dict.fromkeys(name for one in self.of_trial.values() for name in one)
         self.cores = {name: sum(one.get(name, 0.0) for one in self.of_trial.values()) for name in names}
-        self.rates.append(
-            sum(group["last"].get("ok", 0) + group["last"].get("failed", 0) for group in self.groups)
-        )
+        self.rates.append(sum(_ended(group["last"]) for group in self.groups))
         self.latencies.append(
             max((group["last"].get("response_p50_ns") or 0 for group in self.groups), default=0) or None
         )
-
-    def _above(self, line: Text) -> None:
-        self.console.print(line)
 
     def render(self) -> RenderableType:
         """Return the bottom lines, with all text within 80 columns."""
@@ -304,12 +286,9 @@ class ScreenView(_Counting):
             table.add_column(overflow="fold")
         for group in self.groups:
             last = group["last"]
-            ended = last.get("ok", 0) + last.get("failed", 0)
+            ended = _ended(last)
             median = show_duration(last.get("response_p50_ns", 0) / 1e9) if ended else "–"
-            errors = ", ".join(
-                f"{count} {name}"
-                for name, count in sorted(group["errors"].items(), key=lambda item: -item[1])[:2]
-            )
+            errors = ", ".join(f"{count} {name}" for name, count in Counter(group["errors"]).most_common(2))
             table.add_row(
                 Text(visible(str(group["name"]))),
                 count_words(group.get("active_vus", 0), "VU"),

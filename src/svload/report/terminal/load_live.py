@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
@@ -77,8 +77,8 @@ class _Seconds:
 
     @property
     def errors(self) -> str:
-        found = sorted(self.group["errors"].items(), key=lambda item: -item[1])
-        return ", ".join(f"{count:,} {name}" for name, count in found[:2])
+        found = Counter(self.group["errors"]).most_common(2)
+        return ", ".join(f"{count:,} {name}" for name, count in found)
 
     @property
     def under_way(self) -> str:
