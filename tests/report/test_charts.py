@@ -130,7 +130,7 @@ def test_relative_steps_do_not_drift() -> None:
 def test_no_label_of_a_column_s_axis_stands_on_another(low_s: float) -> None:
     scale = strip_scale([low_s, 1.2])
     assert scale is not None
-    drawn = ElementTree.fromstring(strip_axis(scale, "time_s")).iter()
+    drawn = ElementTree.fromstring(strip_axis(scale)).iter()
     labels = [one for one in drawn if one.tag.endswith("text")]
     assert len(labels) >= 3
     end = 0.0

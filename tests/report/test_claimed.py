@@ -74,7 +74,7 @@ def test_sentences_have_25_words_at_most(findings: Findings, outcome: str, names
 
 
 def behind(findings: Findings, at: int) -> dict[str, str]:
-    return {line.name: line.text for line in details(findings, claimed(findings)[at])}
+    return details(findings, claimed(findings)[at])
 
 
 def test_what_is_behind_a_decided_one(findings: Findings) -> None:
@@ -206,7 +206,7 @@ def test_differing_cases_are_reported_behind_the_effect(reported: Reporter, fact
     pairs = ((first.case, second.case), (third.case, fourth.case))
     claims = tuple(evolve(claim, pairs=pairs, metric=key) for claim in findings.claims)
     changed = evolve(findings, cases=(*cases, *rest), claims=claims)
-    behind = {line.name: line.text for line in details(changed, claimed(changed)[0])}
+    behind = details(changed, claimed(changed)[0])
     words = (
         f"they differ: from 2 times as long ({second.case} against {first.case}) to 8 times as long "
         f"({fourth.case} against {third.case})"
@@ -316,7 +316,7 @@ def test_failures_stand_beside_it(findings: Findings) -> None:
 
 def test_nothing_measured_is_no_answer(findings: Findings) -> None:
     nothing = evolve(findings, claims=(), cases=(), trials=(), thresholds=())
-    assert faster_sentence(nothing) == nothing_line(answer(nothing)) != ""
+    assert faster_sentence(nothing) == nothing_line(answer(nothing).nothing) != ""
 
 
 def _told(profile: str) -> dict[str, str]:

@@ -106,7 +106,7 @@ def test_failures_are_reported_by_kind_most_frequent_first(reported: Reporter) -
     assert line.text == (
         "order: 24 × timeout first byte; 10 × failed check “body contains ok”; 34 of 1,800 requests failed in TC1 and TC2."
     )
-    assert line.cases == ("TC1", "TC2")
+    assert line.evidence == ("cases/TC1", "cases/TC2")
     whole = evolve(row, failed=900)
     (line,) = leading_failures(evolve(findings, failures=(whole,)))
     assert "; all 900 requests failed in TC1." in line.text

@@ -40,9 +40,8 @@ from svload.report.terminal.casetable import case_table
 from svload.report.terminal.console import MOST_LINES
 from svload.report.terminal.tables import show_comparison, show_findings, show_probe, show_rows
 from svload.report.terminal.why import show_why
-from svload.report.wording.certified import instrument_line, instrument_words
 from svload.report.wording.claimed import claimed
-from svload.report.wording.spelling import cause
+from svload.report.wording.spelling import cause, instrument_line, instrument_words
 
 REPORTS = ["plain", "mixed", "hostile", "refused", "one", "overloaded", "unmeasured"]
 

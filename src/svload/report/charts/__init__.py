@@ -1,2 +1,1 @@
-"""Small inline SVG charts: no script, no library, colours from the page's variables so that they suit both
-themes."""
+"""Small inline SVG charts: no script, no library, colours from the page's variables."""

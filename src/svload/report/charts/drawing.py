@@ -16,12 +16,12 @@ from svload.model.visible import visible
 from svload.report.wording.spelling import show_value, unit_for
 
 _HALF_DECADE = 3.0
+_HATCH_STEP = 6
 
 
 @dataclass(frozen=True)
 class Scale:
-    """[low, high] mapped onto [start, end] of the drawing; logarithmic or linear. Values beyond are
-    clipped."""
+    """[low, high] mapped onto [start, end], logarithmic or linear. Values beyond are clipped."""
 
     low: float
     high: float
@@ -30,11 +30,9 @@ class Scale:
     log: bool = False
 
     def __call__(self, value: float) -> float:
-        at, low, high = (
-            (log10(max(v, 1e-300)) for v in (value, self.low, self.high))
-            if self.log
-            else (value, self.low, self.high)
-        )
+        at, low, high = value, self.low, self.high
+        if self.log:
+            at, low, high = (log10(max(v, 1e-300)) for v in (at, low, high))
         share = (at - low) / (high - low) if high > low else 0.5
         return self.start + min(max(share, 0.0), 1.0) * (self.end - self.start)
 
@@ -114,8 +112,7 @@ def around(values: Iterable[float], log: bool, start: float, end: float, zero: b
 
 
 def tick_texts(ticks: list[float], dimension: Dimension) -> list[str]:
-    """Return texts of evenly spaced ticks, all in the unit of the largest, with as many decimals as their
-    step needs."""
+    """Return texts of evenly spaced ticks in the unit of the largest, with the decimals that they need."""
     unit, factor = unit_for(max(ticks, key=abs, default=0.0), dimension)
     shown = [tick / factor for tick in ticks]
     step = min((b - a for a, b in pairwise(shown)), default=abs(shown[0]) if shown else 1.0)
@@ -169,7 +166,7 @@ class Drawing:
         self._parts: list[str] = []
 
     def line(self, x1: float, y1: float, x2: float, y2: float, css: str) -> None:
-        self._parts.append(f'<path class="{css}" d="M{number(x1)} {number(y1)}L{number(x2)} {number(y2)}"/>')
+        self.lines([(x1, y1, x2, y2)], css)
 
     def lines(self, pieces: Iterable[tuple[float, float, float, float]], css: str) -> None:
         """Draw many straight lines as one shape."""
@@ -189,8 +186,7 @@ class Drawing:
     def field(
         self, x: Scale, y: Scale, along: Dimension | Literal["percentile"], up: Dimension
     ) -> Iterator[None]:
-        """Enclose lines with their scales, from which the page's script reads the values under the
-        pointer."""
+        """Enclose lines with their scales, by which the page's script reads values at the pointer."""
         scales = (
             f"{of} {s.low:.6g} {s.high:.6g} {number(s.start)} {number(s.end)} {s.log:d}"
             for s, of in ((x, along), (y, up))
@@ -202,31 +198,31 @@ class Drawing:
     def rect(self, x: float, y: float, width: float, height: float, css: str, tip: str = "") -> None:
         """Draw a rectangle, with a text that shows on hovering."""
         shape = (
-            f'<rect class="{css}" x="{number(x)}" y="{number(y)}" width="{number(max(width, 0))}" '
+            f'class="{css}" x="{number(x)}" y="{number(y)}" width="{number(max(width, 0))}" '
             f'height="{number(max(height, 0))}"'
         )
-        self._parts.append(f"{shape}><title>{escape(tip)}</title></rect>" if tip else f"{shape}/>")
+        self._shape("rect", shape, tip)
 
     def dot(self, x: float, y: float, css: str, radius: float = 3, tip: str = "") -> None:
         """Draw a point, with a text that shows on hovering."""
-        shape = f'<circle class="{css}" cx="{number(x)}" cy="{number(y)}" r="{number(radius)}"'
-        self._parts.append(f"{shape}><title>{escape(tip)}</title></circle>" if tip else f"{shape}/>")
+        self._shape("circle", f'class="{css}" cx="{number(x)}" cy="{number(y)}" r="{number(radius)}"', tip)
 
     def cross(self, x: float, y: float, css: str, radius: float = 3, tip: str = "") -> None:
         """Draw a cross, for a trial that does not count."""
         a, b, c, d = (number(v) for v in (x - radius, y - radius, x + radius, y + radius))
-        shape = f'<path class="{css}" d="M{a} {b}L{c} {d}M{a} {d}L{c} {b}"'
-        self._parts.append(f"{shape}><title>{escape(tip)}</title></path>" if tip else f"{shape}/>")
+        self._shape("path", f'class="{css}" d="M{a} {b}L{c} {d}M{a} {d}L{c} {b}"', tip)
 
-    def hatch(self, x: float, y: float, width: float, height: float, step: float = 6) -> None:
+    def _shape(self, tag: str, look: str, tip: str) -> None:
+        end = f"><title>{escape(tip)}</title></{tag}>" if tip else "/>"
+        self._parts.append(f"<{tag} {look}{end}")
+
+    def hatch(self, x: float, y: float, width: float, height: float) -> None:
         """Draw slanting lines over a rectangle that does not count."""
-        pieces = []
-        at = step
-        while at < width + height:
-            pieces.append(
-                (x + max(0.0, at - height), y + min(at, height), x + min(at, width), y + max(0.0, at - width))
-            )
-            at += step
+        steps = range(_HATCH_STEP, ceil(width + height), _HATCH_STEP)
+        pieces = (
+            (x + max(0.0, at - height), y + min(at, height), x + min(at, width), y + max(0.0, at - width))
+            for at in steps
+        )
         self.lines(pieces, "hatched")
 
     def text(self, x: float, y: float, text: str, css: str = "", anchor: str = "start") -> None:
@@ -244,8 +240,7 @@ class Drawing:
 
 
 def _steps(points: Sequence[Point]) -> str:
-    """Return `M` and relative steps in tenths that never drift: each step is taken between rounded
-    positions."""
+    """Return `M` and relative steps in tenths, each between rounded positions, so they never drift."""
     tenths = [(round(x * 10), round(y * 10)) for x, y in points]
     x, y = tenths[0]
     parts = [f"M{number(x / 10)} {number(y / 10)}l"]

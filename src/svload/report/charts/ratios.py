@@ -37,12 +37,8 @@ class Ratio:
 
 def ratio_scale(ratios: Sequence[Ratio], span: tuple[float, float] = (_PAD, WIDTH - _PAD)) -> Scale | None:
     """Return the shared scale, which always includes 1; None without any number."""
-    values = [
-        v
-        for one in ratios
-        for v in (one.ratio.value, one.ratio.low, one.ratio.high)
-        if v is not None and v > 0
-    ]
+    ends = (v for one in ratios for v in (one.ratio.value, one.ratio.low, one.ratio.high))
+    values = [v for v in ends if v is not None and v > 0]
     if not values:
         return None
     low, high = min(*values, 1 / 1.1), max(*values, 1.1)
@@ -96,13 +92,15 @@ def _point(drawing: Drawing, one: Ratio, scale: Scale, middle: float) -> None:
         drawing.dot(scale(value), middle, css, 4.5)
 
 
-def ratios_chart(ratios: Sequence[Ratio], axis: str, title: str, width: float) -> str:
+def ratios_chart(ratios: Sequence[Ratio], width: float) -> str:
     """Draw all ratios below each other, with their names; "" without any number."""
     names = [one.name for one in ratios]
     scale = ratio_scale(ratios, rows_span(names, width))
     if scale is None:
         return ""
-    drawing = rows_drawing(names, scale, [(t, f"×{t:g}") for t in _ticks(scale)], axis, title, width)
+    ticks = [(tick, f"×{tick:g}") for tick in _ticks(scale)]
+    axis = "ratio, treatment over baseline"
+    drawing = rows_drawing(names, scale, ticks, axis, "the comparisons", width)
     drawing.line(scale(1), 2, scale(1), row_middle(len(ratios)) - ROW / 2, "one")
     for row, one in enumerate(ratios):
         _point(drawing, one, scale, row_middle(row))
@@ -129,8 +127,7 @@ class Plot(Ratio):
 
 def plot_scale(plots: Sequence[Plot]) -> Scale | None:
     """Return the scale shared by all plots of a run, which always includes 1; None without any number."""
-    span = (_PLOT_PAD, PLOT_WIDTH - _PLOT_PAD)
-    return ratio_scale(plots, span)
+    return ratio_scale(plots, (_PLOT_PAD, PLOT_WIDTH - _PLOT_PAD))
 
 
 def claim_plot(one: Plot, scale: Scale) -> str:
@@ -189,15 +186,11 @@ def rounds_chart(
     places = sum(len(pair.rounds) for pair in turned) + _BETWEEN * (len(turned) - 1)
     step = (ROUNDS_WIDTH - _ROUNDS_LEFT - _ROUNDS_RIGHT) / places
     floor = low + _GAP + _LOW
-    drawing = Drawing(
-        ROUNDS_WIDTH,
-        floor + _BOTTOM,
-        f"{metric} of {baseline} and {treatment} in each round of {len(turned)} blocks, and other programs' share of the machine",
-    )
-    y_axis(drawing, y, _ROUNDS_LEFT, ROUNDS_WIDTH - _ROUNDS_RIGHT, dimension)
-    drawing.lines(
-        ((_ROUNDS_LEFT, at, ROUNDS_WIDTH - _ROUNDS_RIGHT, at) for at in (floor, floor - _LOW)), "grid"
-    )
+    title = f"{metric} of {baseline} and {treatment} in each round of {len(turned)} blocks"
+    drawing = Drawing(ROUNDS_WIDTH, floor + _BOTTOM, f"{title}, and other programs' share of the machine")
+    right = ROUNDS_WIDTH - _ROUNDS_RIGHT
+    y_axis(drawing, y, _ROUNDS_LEFT, right, dimension)
+    drawing.lines(((_ROUNDS_LEFT, at, right, at) for at in (floor, floor - _LOW)), "grid")
     drawing.text(_ROUNDS_LEFT - 6, floor - _LOW + 8, "100 %", "", "end")
     drawing.text(_ROUNDS_LEFT - 6, floor, "others 0", "", "end")
     first, every = 0.0, max(1, len(turned) // 24)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svload.model.results import Estimate, Grade
-from svload.model.units import Dimension
+from svload.model.units import show_duration
 from svload.report.charts.drawing import (
     Drawing,
     Scale,
@@ -44,31 +44,25 @@ def strip_scale(values: Sequence[float]) -> Scale | None:
     return around(values, True, 8, STRIP_WIDTH - 8)
 
 
-def strip_axis(scale: Scale, dimension: Dimension) -> str:
+def strip_axis(scale: Scale) -> str:
     """Draw the column's axis for its heading."""
-    drawing = Drawing(
-        STRIP_WIDTH,
-        16,
-        f"logarithmic scale from {show_value(scale.low, dimension)} to {show_value(scale.high, dimension)}",
-    )
-    x_labels(drawing, scale, 11, ticked(scale, 4, dimension))
+    ends = f"{show_duration(scale.low)} to {show_duration(scale.high)}"
+    drawing = Drawing(STRIP_WIDTH, 16, f"logarithmic scale from {ends}")
+    x_labels(drawing, scale, 11, ticked(scale, 4, "time_s"))
     return drawing.render("strip")
 
 
-def strip(
-    replicates: Sequence[Replicate], estimate: Estimate | None, scale: Scale, dimension: Dimension
-) -> str:
+def strip(replicates: Sequence[Replicate], estimate: Estimate | None, scale: Scale) -> str:
     """Draw one case's points with its interval behind them."""
-    drawing = Drawing(STRIP_WIDTH, STRIP_HEIGHT, _spoken(replicates, estimate, dimension))
-    drawing.lines(((scale(t), 0, scale(t), STRIP_HEIGHT) for t in scale.ticks(4, dimension)), "grid")
-    _points(drawing, replicates, estimate, scale, STRIP_HEIGHT / 2, dimension)
+    drawing = Drawing(STRIP_WIDTH, STRIP_HEIGHT, _spoken(replicates, estimate))
+    drawing.lines(((scale(t), 0, scale(t), STRIP_HEIGHT) for t in scale.ticks(4, "time_s")), "grid")
+    _points(drawing, replicates, estimate, scale, STRIP_HEIGHT / 2)
     return drawing.render("strip")
 
 
 def strips_chart(
-    rows: Sequence[tuple[str, Sequence[Replicate], Estimate | None]],
-    dimension: Dimension, axis: str, title: str, width: float,
-) -> str:  # fmt: skip
+    rows: Sequence[tuple[str, Sequence[Replicate], Estimate | None]], title: str, width: float
+) -> str:
     """Draw the strips of all cases below each other, with their names; "" without a value."""
     ends = [end for _, _, one in rows if one for end in (one.low, one.high) if end is not None]
     names = [name for name, *_ in rows]
@@ -76,16 +70,15 @@ def strips_chart(
     x = around([*values, *ends], True, *rows_span(names, width))
     if x is None:
         return ""
-    drawing = rows_drawing(names, x, ticked(x, 7, dimension), axis, title, width)
+    drawing = rows_drawing(names, x, ticked(x, 7, "time_s"), "median response, logarithmic", title, width)
     for row, (_, replicates, estimate) in enumerate(rows):
-        _points(drawing, replicates, estimate, x, row_middle(row), dimension)
+        _points(drawing, replicates, estimate, x, row_middle(row))
     return drawing.render("chart wide")
 
 
 def _points(
-    drawing: Drawing, replicates: Sequence[Replicate], estimate: Estimate | None,
-    scale: Scale, middle: float, dimension: Dimension,
-) -> None:  # fmt: skip
+    drawing: Drawing, replicates: Sequence[Replicate], estimate: Estimate | None, scale: Scale, middle: float
+) -> None:
     if estimate is not None and estimate.value is not None:
         if estimate.low is not None and estimate.high is not None:
             low, high = scale(estimate.low), scale(estimate.high)
@@ -93,35 +86,29 @@ def _points(
         drawing.line(scale(estimate.value), middle - 8, scale(estimate.value), middle + 8, "centre")
     for one in replicates:
         if one.value is not None:
-            _point(drawing, scale(one.value), middle, one, dimension, 3.2)
+            _point(drawing, scale(one.value), middle, one, 3.2)
 
 
-def _point(drawing: Drawing, x: float, y: float, one: Replicate, dimension: Dimension, radius: float) -> None:
-    tip = f"{one.trial}: {show_value(one.value, dimension)}, {one.grade}"
+def _point(drawing: Drawing, x: float, y: float, one: Replicate, radius: float) -> None:
+    tip = f"{one.trial}: {show_value(one.value, 'time_s')}, {one.grade}"
     shape = drawing.cross if one.grade == "REFUSED" else drawing.dot
     shape(x, y, _GRADE_CSS[one.grade], radius, tip)
 
 
-def _spoken(replicates: Sequence[Replicate], estimate: Estimate | None, dimension: Dimension) -> str:
+def _spoken(replicates: Sequence[Replicate], estimate: Estimate | None) -> str:
     known = [one.value for one in replicates if one.value is not None]
     if not known:
         return "no number"
-    spread = (
-        f"{len(known)} trials from {show_value(min(known), dimension)} to {show_value(max(known), dimension)}"
-    )
-    return (
-        f"{spread}; {show_interval(estimate, dimension)}"
-        if estimate and estimate.value is not None
-        else spread
-    )
+    spread = f"{len(known)} trials from {show_duration(min(known))} to {show_duration(max(known))}"
+    if estimate is None or estimate.value is None:
+        return spread
+    return f"{spread}; {show_interval(estimate, 'time_s')}"
 
 
 ORDER_WIDTH, ORDER_HEIGHT = 380, 240
 
 
-def order_chart(
-    replicates: Sequence[Replicate], estimate: Estimate | None, dimension: Dimension, label: str
-) -> str:
+def order_chart(replicates: Sequence[Replicate], estimate: Estimate | None, label: str) -> str:
     """Draw each trial's value in the order in which the trials ran, which shows drift."""
     known = [one for one in replicates if one.value is not None]
     bounds = [v for v in ((estimate.low, estimate.high) if estimate else ()) if v is not None]
@@ -129,12 +116,9 @@ def order_chart(
     if y is None:
         return ""
     left, right = 62, ORDER_WIDTH - 10
-    drawing = Drawing(
-        ORDER_WIDTH,
-        ORDER_HEIGHT,
-        f"{label} of each trial in the order they ran; {_spoken(replicates, estimate, dimension)}",
-    )
-    y_axis(drawing, y, left, right, dimension)
+    title = f"{label} of each trial in the order they ran; {_spoken(replicates, estimate)}"
+    drawing = Drawing(ORDER_WIDTH, ORDER_HEIGHT, title)
+    y_axis(drawing, y, left, right, "time_s")
     if estimate is not None and estimate.low is not None and estimate.high is not None:
         drawing.rect(left, y(estimate.high), right - left, y(estimate.low) - y(estimate.high), "band")
     if estimate is not None and estimate.value is not None:
@@ -145,7 +129,7 @@ def order_chart(
         if len(ordered) <= 12:
             drawing.text(x, ORDER_HEIGHT - 20, str(number + 1), "", "middle")
         if one.value is not None:
-            _point(drawing, x, y(one.value), one, dimension, 4)
+            _point(drawing, x, y(one.value), one, 4)
     drawing.text((left + right) / 2, ORDER_HEIGHT - 4, "trials in the order they ran", "axis", "middle")
     return drawing.render("chart order")
 
@@ -175,24 +159,18 @@ def box_of(values: NDArray[Any]) -> Box:
     p25, p50, p75 = (float(one) for one in np.quantile(values, (0.25, 0.5, 0.75)))
     reach = FENCE * (p75 - p25)
     inside = (values >= p25 - reach) & (values <= p75 + reach)
-    return Box(
-        float(values[inside].min()),
-        p25,
-        p50,
-        p75,
-        float(values[inside].max()),
-        tuple(np.sort(values[~inside]).tolist()),
-    )
+    low, high = float(values[inside].min()), float(values[inside].max())
+    return Box(low, p25, p50, p75, high, tuple(np.sort(values[~inside]).tolist()))
 
 
-def boxes_chart(rows: Sequence[tuple[str, Box]], axis: str, title: str, width: float) -> str:
+def boxes_chart(rows: Sequence[tuple[str, Box]], title: str, width: float) -> str:
     """Draw a box for each name; "" without any value above 0."""
     names = [name for name, _ in rows]
     shown = [[max(value, _LEAST_S) for value in (*box[:5], *_extreme(box))] for _, box in rows]
     x = around([value for values in shown for value in values], True, *rows_span(names, width))
     if x is None:
         return ""
-    drawing = rows_drawing(names, x, ticked(x, 7, "time_s"), axis, title, width)
+    drawing = rows_drawing(names, x, ticked(x, 7, "time_s"), "response, logarithmic", title, width)
     for row, (name, values) in enumerate(zip(names, shown, strict=True)):
         middle = row_middle(row)
         low, p25, p50, p75, high = (x(value) for value in values[:5])

@@ -34,8 +34,7 @@ _GRID = np.unique(np.concatenate([np.linspace(0, 0.9, 19), 1 - 10.0 ** -np.linsp
 
 @dataclass(frozen=True)
 class TailLine:
-    """One curve; `css` chooses its colour and weight, `name` is what the pointer shows, `label` is written
-    at its end."""
+    """One curve: `css` its colour and weight, `name` for the pointer, `label` written at its end."""
 
     curve: Curve
     css: str
@@ -99,8 +98,7 @@ def _numbers(estimate: Number) -> list[float]:
 
 
 def curve_points(curve: Curve, points: int) -> tuple[list[float], list[float]]:
-    """Return percentiles and values by nearest rank, up to the largest that one request in the sample
-    supports."""
+    """Return percentiles and values by nearest rank, up to the largest that the sample supports."""
     if not curve.total or not len(curve.values_s):
         return [], []
     step = -(-len(_GRID) // points)

@@ -35,8 +35,7 @@ _LEFT, _RIGHT, _TOP, _GAP, _BOTTOM = 64, 12, 18, 28, 34
 
 @dataclass(frozen=True)
 class Line:
-    """One quantity over time in every replicate. `css` is a colour class; `thin` marks
-    the tail percentile of a pair."""
+    """One quantity over time in every replicate. `css`: its colour; `thin`: a pair's tail percentile."""
 
     name: str
     css: str
@@ -48,8 +47,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Panel:
-    """Quantities of one unit; the axis starts from zero or fits the values. `note` is a description after the
-    title."""
+    """Quantities of one unit; the axis starts from zero or fits the values. `note` follows the title."""
 
     title: str
     dimension: Dimension
@@ -156,8 +154,7 @@ def _runs(series: Series, x: Scale, y: Scale, points: int) -> list[list[tuple[fl
 
 
 def median_series(replicates: Sequence[Series]) -> Series:
-    """Return the median over replicates at the longest one's moments; replicates without a value there are
-    left out."""
+    """Return the median over the replicates that have a value, at the longest one's moments."""
     base = max(replicates, key=lambda series: len(series.at_s))
     if len(replicates) == 1:
         return base

@@ -91,8 +91,7 @@ class TrialDigest:
 
 
 def digest_trial(data: TrialData, cut_ns: int) -> TrialDigest:
-    """Return the trial with its case's warm-up cut. Raises SvloadError (run-damaged) if a table cannot be
-    read."""
+    """Return the trial with its case's warm-up cut. Raises SvloadError (run-damaged)."""
     summary = data.summary
     kept = kept_window(summary, cut_ns)
     end_ns = max(summary.window_ns[1], 1)
@@ -214,8 +213,7 @@ _SLOWEST = 12
 
 
 def _slow(data: TrialData, index: int) -> tuple[SlowRequest, ...]:
-    """Return the slowest finished requests of a group that have rows, including failed ones, slowest
-    first."""
+    """Return the slowest finished requests of a group that have rows, failed ones too, slowest first."""
     samples = data.samples
     mine = np.flatnonzero((samples["group"] == index) & (samples["done_ns"] >= 0))
     took = responses_ns(samples)[mine]

@@ -107,8 +107,7 @@ class Gathered:
         return [self.digests[one.trial] for one in self.trials_of(case) if one.trial in self.digests]
 
     def counted(self, case: CaseResult) -> list[TrialDigest]:
-        """Return the digests behind a case's median: those of its trials that count; for a REFUSED one
-        all."""
+        """Return the digests of a case's trials that count towards its median; if REFUSED, of all."""
         digests, names = self.of_case(case.case), set(self.numbers.counts(case, f"{self.group}.response.p50"))
         return [one for one in digests if one.name in names] or digests
 
@@ -210,8 +209,7 @@ def anatomy_by_case(gathered: Gathered, group: str) -> dict[str, dict[str, float
 
 
 def mean_anatomy(digests: Sequence[TrialDigest], group: str) -> dict[str, float]:
-    """Return the mean seconds of each part over the trials that have any; a part that a trial lacks is
-    zero."""
+    """Return the mean seconds of each part over the trials with any; a missing part is zero."""
     known = [parts for one in digests if group in one.groups and (parts := one.groups[group].anatomy_s)]
     return {part: sum(one.get(part, 0.0) for one in known) / len(known) for one in known for part in one}
 

@@ -86,8 +86,7 @@ def _trials(digests: Sequence[TrialDigest], medians_s: dict[str, float], group: 
 
 
 class _Usual(NamedTuple):
-    """The usual value of a resource in the kept windows of a case: median and 1.4826 × median absolute
-    deviation."""
+    """A resource's usual value in a case's kept windows: median, 1.4826 × median absolute deviation."""
 
     middle: float
     sigma: float
@@ -173,8 +172,7 @@ def _usual(digests: Sequence[TrialDigest], resource: Resource) -> _Usual | None:
 def _unusual_then(
     trial: TrialDigest, usual: Callable[[Resource], _Usual | None], span: tuple[float, float]
 ) -> tuple[Unusual, ...]:
-    """Return the resources whose value in (or nearest to) the moment differs from the kept windows of the
-    case's trials."""
+    """Return the resources whose value in or near the moment differs from the case's kept windows."""
     found = []
     for resource, series in trial.resources.items():
         known = usual(resource)

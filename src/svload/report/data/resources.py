@@ -158,8 +158,7 @@ def _joined(lines: Mapping[str, Series], how: Callable[..., Any]) -> Series:
 
 
 def _line(offset_ns: NDArray[Any], value: NDArray[Any], counter: bool) -> Series:
-    """Return readings in order of time; for a counter the rate per second between neighbours, at their
-    middles."""
+    """Return readings in order of time; a counter's rate per second between them, at their middles."""
     order = np.argsort(offset_ns, kind="stable")
     at, held = offset_ns[order].astype(np.float64) / 1e9, value[order].astype(np.float64)
     if not counter:
@@ -173,8 +172,7 @@ def _line(offset_ns: NDArray[Any], value: NDArray[Any], counter: bool) -> Series
 
 
 def _within(line: Series, end_ns: int) -> Series:
-    """Return the part of the line within the trial; if it has more than `BINS` points, the means of equal
-    slices."""
+    """Return the part of the line within the trial; beyond `BINS` points the means of equal slices."""
     inside = (line.at_s >= 0) & (line.at_s <= end_ns / 1e9)
     at, values = line.at_s[inside], line.values[inside]
     if len(at) <= BINS:

@@ -1,2 +1,1 @@
-"""Figures for papers: one file per kind, each drawn at the width of one column and of two, as SVG, PDF and
-PNG."""
+"""Figures for papers, each drawn at the width of one column and of two, as SVG, PDF and PNG."""

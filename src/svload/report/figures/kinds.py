@@ -156,7 +156,7 @@ def boxes(gathered: Gathered) -> Iterator[Figure]:
 
     def draw(width: float) -> str:
         rows = [(case_label(case, varying(gathered), width), boxes[case.case]) for case in cases]
-        return boxes_chart(rows, "response, logarithmic", f"responses of {gathered.group} by case", width)
+        return boxes_chart(rows, f"responses of {gathered.group} by case", width)
 
     outside = sum(len(box.outside) for box in boxes.values())
     caption = (
@@ -195,7 +195,7 @@ def comparisons(gathered: Gathered) -> Iterator[Figure]:
 
     def draw(width: float) -> str:
         rows = [Ratio(claim.name, claim.ratio, claim.outcome) for claim in claims]
-        return ratios_chart(rows, "ratio, treatment over baseline", "the comparisons", width)
+        return ratios_chart(rows, width)
 
     units = " or ".join(unique(claim.unit for claim in claims))
     counts = " or ".join(unique(count_words(claim.blocks, claim.unit) for claim in claims))
@@ -289,9 +289,7 @@ def response(gathered: Gathered) -> Iterator[Figure]:
             (case_label(case, varying(gathered), width), points[case.case], None if numbers.of_case(case, key).refused else case.metrics[key])
             for case in cases
         ]  # fmt: skip
-        return strips_chart(
-            rows, "time_s", "median response, logarithmic", f"median response of {gathered.group}", width
-        )
+        return strips_chart(rows, f"median response of {gathered.group}", width)
 
     models = " and ".join(
         dict.fromkeys(case.load_model[gathered.group] for case in cases if gathered.group in case.load_model)

@@ -93,8 +93,7 @@ def _captions(figures: list[Figure], run: str, unknown: set[str]) -> str:
 
 
 def as_svg(chart: str, caption: str) -> ElementTree.Element:
-    """Return the chart with its size in points and its caption inside, its classes replaced by what they
-    mean."""
+    """Return the chart sized in points, with its caption inside, its classes replaced by attributes."""
     root = ElementTree.fromstring(chart)
     width, height = _size(root)
     for shape in root.iter():

@@ -1,2 +1,1 @@
-"""Files for other tools and pages: JUnit, Markdown, OpenMetrics, and the code that writes all of derived/ in
-order."""
+"""Files for other tools: JUnit, Markdown, OpenMetrics; and what writes all of derived/ in order."""

@@ -63,10 +63,9 @@ def _threshold(suite: Element, one: ThresholdResult) -> None:
 
 
 def _claim(suite: Element, findings: Findings, one: Claimed) -> None:
-    """Add a comparison: a gate decides; without one nothing fails, and it is an error if none of its pairs is
-    valid."""
+    """Add a comparison: its gate decides; without one, it is an error if no pair of it is valid."""
     case = _case(suite, "comparisons", one.claim.name)
-    behind = "\n".join(f"{line.name}: {line.text}" for line in details(findings, one))
+    behind = "\n".join(f"{name}: {text}" for name, text in details(findings, one).items())
     gate = one.claim.gate
     message = f"{one.sentence} {one.gate}".strip()
     if one.failed:
@@ -79,8 +78,7 @@ def _claim(suite: Element, findings: Findings, one: Claimed) -> None:
 
 
 def _search(suite: Element, found: CapacityResult) -> None:
-    """Add a search: a failure if the required load surely breaks; an error if the search, or its gate, is
-    open."""
+    """Add a search: a failure if the required load breaks, an error if search or gate is open."""
     case = _case(suite, "capacity", search_title(found))
     message = " ".join([found.sentence, *([found.gate.sentence] if found.gate else [])])
     outcome = search_outcome(found)

@@ -56,7 +56,7 @@ def summary_markdown(findings: Findings) -> str:
         parts.append(plain(load))
     lead = headline(findings)
     parts.append(f"**{plain(lead)}**")
-    if (nothing := nothing_line(found)) != lead:
+    if (nothing := nothing_line(found.nothing)) != lead:
         parts.append(plain(nothing))
     parts.append(_counts(findings))
     if found.planted:
@@ -75,8 +75,7 @@ def summary_markdown(findings: Findings) -> str:
 
 
 def _mark(findings: Findings) -> str:
-    """Return one mark for the whole run, as for the exit code: a failed criterion comes before one that was
-    not judged."""
+    """Return one mark for the whole run, as for the exit code: failed before not judged."""
     found = ending(findings)
     if found.failed:
         return "✗"
@@ -121,7 +120,7 @@ def _claims(findings: Findings, claims: Sequence[Claimed]) -> list[str]:
     table = _table(headings, [row[: len(headings)] for row in rows])
     behind = "\n".join(
         f"- {plain(one.claim.name)}: "
-        + plain("; ".join(f"{line.name} {line.text}" for line in details(findings, one)))
+        + plain("; ".join(f"{name} {text}" for name, text in details(findings, one).items()))
         for one in shown
     )
     more = len(claims) - len(rows)

@@ -147,8 +147,7 @@ class _Exposition(CollectorRegistry):
         yield from families.values()
 
     def _provisional(self) -> Iterator[Metric]:
-        """Yield the verdicts made when each trial was sealed: a case's final warm-up cut needs all its
-        replicates."""
+        """Yield the verdicts made at sealing: a case's final warm-up cut needs all its replicates."""
         case_of = {plan.trial: plan.case for plan in self._run.planned_trials()}
         rows: list[tuple[str, str, str, str, float | None]] = []
         for event in self._events:

@@ -60,8 +60,7 @@ def write_all(
 
 
 def _replace(path: Path, text: str) -> None:
-    """Write whole or not at all. Lone surrogates, which no encoding can hold, are written as question
-    marks."""
+    """Write whole or not at all; lone surrogates, which no encoding holds, as question marks."""
     write_output(path, text.encode("utf-8", "replace"))
 
 

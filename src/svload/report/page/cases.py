@@ -24,34 +24,11 @@ from svload.report.page.overtime import resource_charts, resource_owners, time_c
 from svload.report.wording.criteria import stage_rows
 from svload.report.wording.doubts import doubts
 from svload.report.wording.evidence import fault_table, gave_way, limit_lines, refusal_lines
-from svload.report.wording.numbers import Number, Numbers
+from svload.report.wording.numbers import Numbers
 from svload.report.wording.spelling import GRADE_MARK, cause, count_words, list_words, outcome, show_value
 from svload.report.wording.traffic import describe_load, describe_request
 
 TAIL = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99.9": 0.999}
-
-
-@dataclass(frozen=True)
-class GroupLine:
-    """One traffic group's row of numbers: both clocks, the load model and the longest silence (docs/method.md
-    §1)."""
-
-    name: str
-    model: str
-    load: str
-    silence: str
-    numbers: tuple[Number, ...]
-    due: int
-
-
-@dataclass(frozen=True)
-class StepLine:
-    """One step of a group's scenarios: its request and its numbers."""
-
-    group: str
-    name: str
-    request: str
-    numbers: tuple[Number, ...]
 
 
 GROUP_METRICS = (
@@ -65,18 +42,8 @@ STEP_METRICS = ("response.p50", "response.p95", "response.p99", "service.p50", "
 
 
 @dataclass(frozen=True)
-class Counted:
-    """A row with the client's count beside each service's, summed over the case's trials."""
-
-    name: str
-    client: str
-    services: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class CheckRow:
-    """One check over the case's trials: one mark per trial, and its sentences with the trials that they are
-    about."""
+    """One check over the case's trials: a mark per trial, and its sentences with their trials."""
 
     wrong: str
     """what it looks for, in plain words"""
@@ -90,8 +57,7 @@ class CheckRow:
 
 
 def section_places(gathered: Gathered, case: CaseResult, detail: Detail, anchor: Anchors) -> dict[str, str]:
-    """Return the permanent id of each part of a case's section. `anchor` must be called in the order of the
-    page."""
+    """Return the permanent ids of a case's parts. `anchor` is called in the order of the page."""
     owners = resource_owners(_services(gathered, case), gathered.counted(case), detail)
     parts = (
         "numbers",
@@ -131,7 +97,7 @@ def case_section(
 ) -> dict[str, Any]:
     """Return all values that case.html.j2 reads, drawn in the detail that the page can afford; `places` come
     from `section_places`."""
-    trials = tuple(gathered.trials_of(case.case))
+    trials = gathered.trials_of(case.case)
     digests = gathered.of_case(case.case)
     config = gathered.configs.get(case.case)
     names, services = _groups(gathered, case), _services(gathered, case)
@@ -139,10 +105,7 @@ def case_section(
     counted, head = gathered.counted(case), gathered.group
     chief = head if head in names else next(iter(names), "")
     key = f"{chief}.response.p50"
-    replicates = [
-        Replicate(one.trial, gathered.place.get(one.trial, one.replicate), (found := gathered.numbers.of_trial(one, key)).value, found.grade)
-        for one in trials
-    ]  # fmt: skip
+    replicates = replicates_of(gathered, case, key)
     anatomy = (
         {} if detail.small else {name: parts for name in names if (parts := mean_anatomy(counted, name))}
     )
@@ -168,9 +131,7 @@ def case_section(
         "steps": tuple(line for name in names if name in specs for line in _steps(gathered.numbers, case, specs[name])),
         "doubts": tuple(doubts(gathered.findings, trials)[: detail.sentences]),
         "tails": tuple((name, _tail(gathered.numbers, case, name, counted, detail)) for name in names if name == chief or not detail.small),
-        "order": "" if detail.small else order_chart(
-            replicates[: detail.dots], case.metrics.get(key), "time_s", f"median response of {chief}"
-        ),
+        "order": "" if detail.small else order_chart(replicates[: detail.dots], case.metrics.get(key), f"median response of {chief}"),
         "anatomy": _anatomy_chart(anatomy, counted, case.case),
         "time": time[0] if time else None,
         "carried": detail.carried,
@@ -190,6 +151,16 @@ def case_section(
         "checks": tuple(_checks(trials, detail)),
         "n": len(counted),
 }  # fmt: skip
+
+
+def replicates_of(gathered: Gathered, case: CaseResult, key: str) -> list[Replicate]:
+    """Return a case's trials with their numbers of the metric `key`, at their places in the run's order."""
+    found = []
+    for trial in gathered.trials_of(case.case):
+        number = gathered.numbers.of_trial(trial, key)
+        place = gathered.place.get(trial.trial, trial.replicate)
+        found.append(Replicate(trial.trial, place, number.value, number.grade))
+    return found
 
 
 def _generator_row(one: GeneratorResult) -> tuple[str, ...]:
@@ -215,21 +186,21 @@ def _order_row(one: Replicate) -> tuple[object, ...]:
 
 def _group_line(
     numbers: Numbers, case: CaseResult, name: str, spec: Group | None, digests: Sequence[TrialDigest]
-) -> GroupLine:
-    silence = max(
-        (one.groups[name].summary.longest_silence_ns for one in digests if name in one.groups), default=None
-    )
-    return GroupLine(
-        name=name,
-        model=case.load_model.get(name, "load model unknown"),
-        load=describe_load(spec) if spec else "",
-        silence="–" if silence is None else show_duration(silence / 1e9),
-        numbers=tuple(numbers.of_case(case, f"{name}.{metric}") for metric in GROUP_METRICS),
-        due=sum(one.groups[name].response.total for one in digests if name in one.groups),
-    )
+) -> dict[str, Any]:
+    """Return one group's numbers by both clocks, its load and its longest silence (docs/method.md §1)."""
+    mine = [one.groups[name] for one in digests if name in one.groups]
+    silence_ns = max((one.summary.longest_silence_ns for one in mine), default=None)
+    return {
+        "name": name,
+        "model": case.load_model.get(name, "load model unknown"),
+        "load": describe_load(spec) if spec else "",
+        "silence": "–" if silence_ns is None else show_duration(silence_ns / 1e9),
+        "numbers": [numbers.of_case(case, f"{name}.{metric}") for metric in GROUP_METRICS],
+        "due": sum(one.response.total for one in mine),
+    }
 
 
-def _steps(table: Numbers, case: CaseResult, spec: Group) -> Iterator[StepLine]:
+def _steps(table: Numbers, case: CaseResult, spec: Group) -> Iterator[dict[str, Any]]:
     """Yield the steps of all the scenarios of a group, in order; a name that scenarios share is one step."""
     seen: dict[str, str] = {
         step.name: describe_request(step.request) for one in spec.scenarios for step in one.steps
@@ -237,8 +208,8 @@ def _steps(table: Numbers, case: CaseResult, spec: Group) -> Iterator[StepLine]:
     for step, request in seen.items():
         keys = [f"{spec.name}.{step}.{name}" for name in STEP_METRICS]
         if any(key in case.metrics for key in keys):
-            numbers = tuple(table.of_case(case, key) for key in keys)
-            yield StepLine(spec.name, step, request, numbers)
+            numbers = [table.of_case(case, key) for key in keys]
+            yield {"group": spec.name, "name": step, "request": request, "numbers": numbers}
 
 
 def _tail(
@@ -312,8 +283,7 @@ def _outcomes(name: str, digests: Sequence[TrialDigest]) -> tuple[str, ...]:
 
 
 def _errors(names: Sequence[str], digests: Sequence[TrialDigest]) -> list[tuple[str, str, int, str]]:
-    """Return (group, kind, count, share of those started) of statuses, errors and failed checks, most
-    frequent first."""
+    """Return (group, kind, count, share of begun) of statuses, errors and failed checks, most first."""
     rows = []
     for name in names:
         found = _summaries(name, digests)
@@ -343,7 +313,10 @@ _COUNTERS = (
 )
 
 
-def _counted(services: Sequence[str], names: Sequence[str], digests: Sequence[TrialDigest]) -> list[Counted]:
+def _counted(
+    services: Sequence[str], names: Sequence[str], digests: Sequence[TrialDigest]
+) -> Iterator[tuple[str, str, list[str]]]:
+    """Yield (what, the client's count, each service's), summed over the case's trials."""
     totals: dict[str, Counter[str]] = {service: Counter() for service in services}
     for one in digests:
         for service in services:
@@ -352,23 +325,18 @@ def _counted(services: Sequence[str], names: Sequence[str], digests: Sequence[Tr
                 continue
             for key, value in after.values.items():
                 totals[service][key] += value - before.values.get(key, 0.0)  # type: ignore[assignment]
-    rows = []
+    summaries = [one for name in names for one in _summaries(name, digests)]
     for label, field, key in _COUNTERS:
-        client = (
-            None
-            if field is None
-            else sum(getattr(one, field) for name in names for one in _summaries(name, digests))
-        )
-        cells = tuple(
+        client = float(sum(getattr(one, field) for one in summaries)) if field else None
+        cells = [
             show_value(float(totals[service][key]), _of(key)) if key in totals[service] else "not offered"
             for service in services
-        )
+        ]
         if any(cell != "not offered" for cell in cells):
-            rows.append(Counted(label, "–" if client is None else show_value(float(client), _of(key)), cells))
-    ratios = tuple(_hit_ratio(totals[service]) for service in services)
+            yield label, show_value(client, _of(key)), cells
+    ratios = [_hit_ratio(totals[service]) for service in services]
     if any(ratio != "–" for ratio in ratios):
-        rows.append(Counted("hit ratio", "–", ratios))
-    return rows
+        yield "hit ratio", "–", ratios
 
 
 def _of(key: str) -> Dimension:

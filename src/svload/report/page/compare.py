@@ -148,8 +148,7 @@ def _size(ratio: Estimate) -> float:
 
 
 def _facts(first: Gathered, second: Gathered) -> tuple[list[str], list[tuple[str, str, str]]]:
-    """Return (names of what is the same, what differs) of everything that was run: facts, servers, settings
-    as found."""
+    """Return (names of what is the same, what differs): facts, servers, settings as found."""
     mine, theirs = _every_fact(first), _every_fact(second)
     names = list(dict.fromkeys([*mine, *theirs]))
     same = [name for name in names if mine.get(name) == theirs.get(name)]
@@ -171,8 +170,7 @@ def _every_fact(run: Gathered) -> dict[str, str]:
 
 
 def _alone(first: Gathered, second: Gathered) -> Iterator[list[str]]:
-    """Yield, for the first run, then the second, the cases that only this run has, or has with other
-    levels."""
+    """Yield, for the first run, then the second, the cases that it alone has, or with other levels."""
     for run, other in ((first, second), (second, first)):
         known = {case.case: case.levels for case in other.findings.cases}
         yield [case.case for case in run.findings.cases if known.get(case.case) != case.levels]

@@ -45,8 +45,7 @@ def _cell(value: object) -> str:
 
 
 def packed(tables: Mapping[str, Table]) -> str:
-    """Return `{figure's id: CSV}` as base64 of gzip of JSON, identical for identical numbers; "" without
-    any."""
+    """Return `{figure's id: CSV}` as base64 of gzip of JSON, always the same; "" without any."""
     texts = {name: csv_text(table) for name, table in tables.items() if table.rows}
     if not texts:
         return ""

@@ -30,8 +30,7 @@ class Detail:
     small: bool
     """Only the main group's curve in a case; its anatomy is shown only with the others."""
     flame: float
-    """Functions of less than this share of a case's samples are left out of its flame graph; 0: cases get
-    none."""
+    """Smaller functions, by share of a case's samples, are not in its flame graph; 0: it has none."""
     note: str = ""
 
 

@@ -33,8 +33,7 @@ class FlameView:
 
 
 def sampled_trial(digests: Sequence[TrialDigest]) -> TrialDigest | None:
-    """Return the trial of a case whose stacks are shown: the first with samples, else the first that was to
-    be sampled."""
+    """Return the trial whose stacks a case shows: the first with samples, else the first asked."""
     asked = [one for one in digests if one.stacks is not None]
     return next((one for one in asked if one.stacks and one.stacks.samples), asked[0] if asked else None)
 

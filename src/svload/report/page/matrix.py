@@ -36,8 +36,7 @@ class Head:
 
 @dataclass(frozen=True)
 class Row:
-    """The heads that start in this row, and a case in each place; None if the study has none for that
-    combination."""
+    """The heads that start in this row, and the case in each place, None if there is none."""
 
     heads: tuple[Head, ...]
     cells: tuple[CaseResult | None, ...]

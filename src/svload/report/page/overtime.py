@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,15 +18,6 @@ from svload.report.page.detail import Detail
 from svload.report.wording.spelling import count_words, show_value
 
 _LEAST_CHANGE = 1e-3
-
-
-@dataclass(frozen=True)
-class TimeChart:
-    """The main panels. `no_failures` replaces the panel of failures if there is nothing to draw."""
-
-    drawing: str
-    names: tuple[str, ...]
-    no_failures: bool
 
 
 @dataclass(frozen=True)
@@ -45,9 +37,9 @@ def time_chart(
     digests: Sequence[TrialDigest],
     detail: Detail,
     colours: Mapping[str, int],
-) -> tuple[TimeChart, Table] | None:
+) -> tuple[dict[str, Any], Table] | None:
     """Return the main panels of a case's counted trials with their numbers; None if the page cannot afford
-    them or there is nothing to draw."""
+    them or there is nothing to draw. `no_failures` replaces the panel of failures."""
     if not detail.points or not digests:
         return None
     colour = {name: f"c{colours.get(name, 0)}" for name in (*names, *services, MACHINE)}
@@ -100,7 +92,7 @@ def time_chart(
     if not drawing:
         return None
     table = Table(("trial", "of", "metric", "offset_s", "value"), tuple(_every_point(digests, services)))
-    return TimeChart(drawing, (*names, *services, MACHINE), not failed), table
+    return {"drawing": drawing, "names": (*names, *services, MACHINE), "no_failures": not failed}, table
 
 
 def resource_owners(services: Sequence[str], digests: Sequence[TrialDigest], detail: Detail) -> list[str]:
@@ -118,8 +110,7 @@ def resource_charts(
     detail: Detail,
     colours: Mapping[str, int],
 ) -> Iterator[tuple[ResourceChart, Table]]:
-    """Yield a chart for each service and the machine, with every resource that was monitored, and its
-    numbers."""
+    """Yield a chart with its numbers for each service and the machine, of every resource."""
     owners = resource_owners(services, digests, detail)
     every = sorted({resource for one in digests for resource in one.resources}) if owners else []
     for owner in owners:
@@ -193,14 +184,21 @@ def _every_point(digests: Sequence[TrialDigest], services: Sequence[str]) -> Ite
     wanted |= {Resource(name, *CPU): "CPU, cores busy" for name in services}
     wanted |= {Resource(name, *MEMORY): "memory, bytes" for name in services}
     for trial in digests:
-        parts = [(name, metric, line) for name, one in trial.groups.items() for metric, line in one.series.items()]  # fmt: skip
-        parts += [
-            (one.owner, name, trial.resources[one]) for one, name in wanted.items() if one in trial.resources
-        ]
-        for owner, metric, line in parts:
-            for at, value in zip(line.at_s.tolist(), line.values.tolist(), strict=True):
-                if value == value:
-                    yield trial.name, owner, metric, at, value
+        yield from points_of(trial, wanted)
+
+
+def points_of(trial: TrialDigest, named: Mapping[Resource, str]) -> Iterator[tuple[Any, ...]]:
+    """Yield (trial, owner, metric, offset in s, value) of its groups' series and of these resources."""
+    lines = [
+        (name, metric, line) for name, one in trial.groups.items() for metric, line in one.series.items()
+    ]
+    lines += [
+        (one.owner, name, trial.resources[one]) for one, name in named.items() if one in trial.resources
+    ]
+    for owner, metric, line in lines:
+        for at, value in zip(line.at_s.tolist(), line.values.tolist(), strict=True):
+            if value == value:
+                yield trial.name, owner, metric, at, value
 
 
 def _spread_points(moved: Mapping[Resource, Sequence[Series]]) -> Iterator[tuple[object, ...]]:

@@ -1,5 +1,4 @@
-"""What was run: where, when, with which versions and settings, how it was placed, and the cost of
-monitoring."""
+"""What was run: where, when, with which versions and settings, how placed, how monitored."""
 
 from __future__ import annotations
 
@@ -10,8 +9,7 @@ from svload.analysis.phases import outside_load
 from svload.model.plan import Placement
 from svload.model.units import show_duration, show_percent, show_size
 from svload.report.data.gather import Gathered, seal_hashes
-from svload.report.wording.certified import instrument_line
-from svload.report.wording.spelling import count_words, list_words, show_time, unique
+from svload.report.wording.spelling import count_words, instrument_line, list_words, show_time, unique
 from svload.report.wording.traffic import describe_load, describe_requests
 
 
@@ -61,8 +59,7 @@ def what_was_run(gathered: Gathered) -> Ran:
 
 
 def card(gathered: Gathered) -> str:
-    """Return the run in one sentence for the first page: when, how much, which servers, which svload, seed
-    and study."""
+    """Return the run in one sentence: when, how much, which servers, svload, seed and study."""
     lock, findings = gathered.lock, gathered.findings
     when = dict(_facts(gathered)).get("when", "")
     servers = unique(

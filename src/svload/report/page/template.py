@@ -1,5 +1,4 @@
-"""The pages' templates: all text escaped, invisible characters spelt out, style and script inside the
-page."""
+"""The pages' templates: all text escaped, invisible characters spelt out, all in one file."""
 
 from __future__ import annotations
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from io import StringIO
 from math import exp
 from typing import Any
@@ -17,16 +16,17 @@ from svload.model.units import rounded
 from svload.model.visible import plain_cell
 from svload.report.charts.drawing import Scale
 from svload.report.charts.ratios import Plot, claim_plot, plot_scale, rounds_chart
-from svload.report.charts.rows import Replicate, strip, strip_axis, strip_scale
+from svload.report.charts.rows import strip, strip_axis, strip_scale
 from svload.report.data.digest import SEGMENTS
 from svload.report.data.gather import Gathered
 from svload.report.data.resources import meanings
-from svload.report.page.cases import OUTCOMES, case_section, section_places
+from svload.report.page.cases import OUTCOMES, case_section, replicates_of, section_places
 from svload.report.page.data import Anchors, packed
 from svload.report.page.detail import LARGEST_BYTES, LEVELS, Detail, first_level
 from svload.report.page.flames import overall_flame
 from svload.report.page.matrix import matrix, shadings
 from svload.report.page.overall import anatomy_overall, curve_views, grid_views, search_view, usage_charts
+from svload.report.page.overtime import points_of
 from svload.report.page.ran import card, what_was_run
 from svload.report.page.template import render_template
 from svload.report.wording.answer import LIMITS_TITLE, Sentence, answer
@@ -50,19 +50,6 @@ SECTIONS = {
     "run": "What was run",
     "reading": "How to read",
 }
-
-
-Link = tuple[str, str]
-"""The words of a piece of evidence, and its place on the page."""
-
-
-@dataclass(frozen=True)
-class AnswerLine:
-    """A sentence of the answer with its links."""
-
-    sentence: Sentence
-    links: tuple[Link, ...]
-    more: int
 
 
 _OWN_IDS = (
@@ -92,7 +79,7 @@ def page_context(gathered: Gathered, detail: Detail) -> dict[str, Any]:
     meanings()  # loads every monitor, here for all workers
     sections = spread(section, ran_cases)
     silences = {
-        one["case"].case: next((line.silence for line in one["groups"] if line.name == group), "–")
+        one["case"].case: next((line["silence"] for line in one["groups"] if line["name"] == group), "–")
         for one in sections
     }
     scale = _strip_scale(findings, group)
@@ -143,7 +130,7 @@ def page_context(gathered: Gathered, detail: Detail) -> dict[str, Any]:
         "overview": [
             _overview_row(gathered, case, group, scale, silences, detail) for case in findings.cases
         ],
-        "overview_axis": strip_axis(scale, "time_s") if scale else "",
+        "overview_axis": strip_axis(scale) if scale else "",
         "too_few": too_few_rule(
             gathered.numbers.of_case(case, f"{group}.{metric}") for case in ran_cases for metric in _OVERVIEW
         ),
@@ -185,24 +172,22 @@ def _when(gathered: Gathered) -> str:
 
 def _answer_lines(
     sentences: Sequence[Sentence], ids: Mapping[str, str], findings: Findings
-) -> list[AnswerLine]:
+) -> list[dict[str, Any]]:
+    """Return each sentence of the answer with its links (words, place on the page)."""
     pairs = {claim.name: [name for pair in claim.pairs for name in pair] for claim in findings.claims}
     lines = []
     for sentence in sentences:
         names: list[str] = []
         for evidence in sentence.evidence:
-            name = (
-                evidence.partition("/")[2]
-                if evidence.startswith(("cases/", "trials/", "claims/"))
-                else evidence
-            )
+            kind, _, rest = evidence.partition("/")
+            name = rest if kind in ("cases", "trials", "claims") and rest else evidence
             names += [name, *pairs.get(name, [])]
         links = [
             ("the comparison" if name in pairs else name, f"#{ids[name]}")
             for name in dict.fromkeys(names)
             if name in ids
         ]
-        lines.append(AnswerLine(sentence, tuple(links[:8]), max(0, len(links) - 8)))
+        lines.append({"sentence": sentence, "links": links[:8], "more": max(0, len(links) - 8)})
     return lines
 
 
@@ -267,19 +252,11 @@ def _overview_row(
     detail: Detail,
 ) -> dict[str, Any]:
     key = f"{group}.response.p50"
-    replicates = [
-        Replicate(
-            trial.trial,
-            trial.replicate,
-            (number := gathered.numbers.of_trial(trial, key)).value,
-            number.grade,
-        )
-        for trial in gathered.trials_of(case.case)
-    ]
+    replicates = replicates_of(gathered, case, key)
     return {
         "case": case,
         "grade": "excluded" if case.excluded is not None else case.instrument or "no trial",
-        "strip": strip(replicates[: detail.dots], case.metrics.get(key), scale, "time_s")
+        "strip": strip(replicates[: detail.dots], case.metrics.get(key), scale)
         if scale and replicates
         else "",
         "numbers": tuple(gathered.numbers.of_case(case, f"{group}.{metric}") for metric in _OVERVIEW),
@@ -311,15 +288,15 @@ def _claims(findings: Findings, claims: Sequence[Claimed], ids: Mapping[str, str
             "row": one,
             "plot": claim_plot(plot, scale) if scale and plot.ratio.value is not None else "",
             "label": metric_label(one.key),
-            "behind": tuple(details(findings, one)),
+            "behind": details(findings, one),
             "pairs": [
                 (pair, rounded(exp(pair.log_ratio), 3), ran_first(one.claim, pair), pair_strangers(pair))
                 for pair in one.claim.evidence[:_MOST_PAIRS]
             ],
-            "lost": tuple(
+            "lost": [
                 (lost.block, lost.baseline, lost.treatment, lost_words(lost))
                 for lost in one.claim.lost[:_MOST_PAIRS]
-            ),
+            ],
             "links": tuple(
                 (name, f"#{ids[name]}")
                 for name in dict.fromkeys(name for pair in one.claim.pairs for name in pair)
@@ -350,8 +327,7 @@ def render_page(gathered: Gathered) -> tuple[str, str | None]:
 
 
 def series_csv(gathered: Gathered) -> str:
-    """Return every series over time: trial, of (group or service), metric, offset_s, value; one row per
-    point."""
+    """Return every series over time: trial, of (group or service), metric, offset_s, value."""
     out = StringIO()
     writer = csv.writer(out)
     writer.writerow(("trial", "of", "metric", "offset_s", "value"))
@@ -359,19 +335,7 @@ def series_csv(gathered: Gathered) -> str:
     return out.getvalue()
 
 
-def _points(gathered: Gathered) -> Iterator[tuple[str, str, str, str, str]]:
+def _points(gathered: Gathered) -> Iterator[tuple[str, ...]]:
     for trial in gathered.digests.values():
-        lines = [
-            (name, metric, line) for name, one in trial.groups.items() for metric, line in one.series.items()
-        ]
-        lines += [(resource.owner, resource.label, line) for resource, line in trial.resources.items()]
-        for owner, metric, line in lines:
-            for at, value in zip(line.at_s.tolist(), line.values.tolist(), strict=True):
-                if value == value:
-                    yield (
-                        plain_cell(trial.name),
-                        plain_cell(owner),
-                        plain_cell(metric),
-                        f"{at:.6g}",
-                        f"{value:.6g}",
-                    )
+        for *names, at, value in points_of(trial, {one: one.label for one in trial.resources}):
+            yield *map(plain_cell, names), f"{at:.6g}", f"{value:.6g}"

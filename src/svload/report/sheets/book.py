@@ -91,8 +91,7 @@ class Book:
         return Sheet(self, self.workbook.add_worksheet(found, kind), found)
 
     def table_name(self, sheet: str) -> str:
-        """Return a name for the next table, after its sheet: `svload_probe_rows`. An auditor's formulas can
-        use it."""
+        """Return a name for the next table, after its sheet: `svload_probe_rows`, for formulas."""
         base = "svload_" + (re.sub(r"\W+", "_", sheet, flags=re.ASCII).strip("_") or "sheet")
         found, number = base, 2
         while found.lower() in self._tables:
@@ -124,8 +123,7 @@ class Sheet:
         self.name = name
 
     def range(self, row: int, column: int, last_row: int | None = None) -> str:
-        """Return an absolute reference from any sheet to a cell, or to a range down from it; rows and columns
-        from 0."""
+        """Return an absolute reference to a cell, or to a range down from it; rows, columns from 0."""
         letters = xl_col_to_name(column)
         last = "" if last_row is None else f":${letters}${last_row + 1}"
         return "'" + self.name.replace("'", "''") + f"'!${letters}${row + 1}{last}"
@@ -144,8 +142,7 @@ class Sheet:
             self.raw.write_number(row, column, value, self.book.formats.get(form))
 
     def write_number(self, row: int, column: int, one: Number) -> None:
-        """Write a number as shared by all outputs; if REFUSED or missing it is text, which no formula
-        counts."""
+        """Write a number as all outputs have it; if REFUSED or missing as text, which no formula counts."""
         if one.value is None or one.refused:
             form, mark = ("REFUSED", one.mark) if one.refused else ("reason", "")
             self.text(row, column, f"{mark} {one.text}".strip(), form)
@@ -179,8 +176,7 @@ class Sheet:
         self.raw.repeat_columns(0, frozen - 1)
 
     def page(self, wide: int = 1) -> None:
-        """Print landscape on A4, this many pages wide; the footer has the names of run and sheet and the page
-        number."""
+        """Print landscape on A4, this many pages wide; the footer names run, sheet and page."""
         self.raw.set_landscape()
         self.raw.set_paper(9)  # A4
         self.raw.set_margins(left=0.4, right=0.4, top=0.5, bottom=0.7)

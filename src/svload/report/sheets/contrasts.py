@@ -121,8 +121,7 @@ def _chart(
     at: tuple[int, int],
     column: int,
 ) -> None:
-    """Draw the ratios from 1 on; if a pair has none draw both values, since its text would be drawn as
-    zero."""
+    """Draw the ratios from 1 on; if a pair has none, draw both values: text would be a zero."""
     first, last = _HEAD + 1, _HEAD + len(ratios)
     series = [
         (name, sheet.range(first, 1, last), sheet.range(first, column + place, last))
@@ -175,10 +174,8 @@ def _claims(
         sheet.text(at, 10, "{} of {}".format(*claim.believed_of))
     row += len(claims) + 2
     for one in rows:
-        for text in (
-            one.sentence,
-            *(f"{line.name}: {line.text}" for line in details(gathered.findings, one)),
-        ):
+        behind = details(gathered.findings, one)
+        for text in (one.sentence, *(f"{name}: {text}" for name, text in behind.items())):
             sheet.across(row, len(widths) - 1, text, sum(widths))
             row += 1
     return row
@@ -187,8 +184,7 @@ def _claims(
 def _pooled(
     sheet: Sheet, claim: Claim, places: Sequence[int], ratios: Sequence[float | None], row: int, column: int
 ) -> None:
-    """Write the pooled ratio: a formula if it is the mean over all the claim's pairs, else only the
-    number."""
+    """Write the pooled ratio: a formula if it is the mean over all the claim's pairs, else a number."""
     value, known = claim.ratio.value, [log(ratio) for ratio in ratios if ratio]
     whole = value is not None and len(known) == len(claim.pairs) > 0
     if value is not None and whole and isclose(exp(sum(known) / len(known)), value, rel_tol=1e-9):

@@ -20,8 +20,7 @@ from svload.report.sheets.book import Book, clean
 from svload.store.load_time import responses_ns
 
 MOST_PROBE_ROWS = 25_000
-"""Requests in a workbook, about 100 bytes each; probe.parquet has all, and the guide states what is left
-out."""
+"""Requests in a workbook, about 100 bytes each; probe.parquet has all of them."""
 NAME = "probe rows"
 
 VARIABLES = (

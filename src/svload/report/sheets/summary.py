@@ -40,14 +40,12 @@ def over_cases(table: TrialTable, sheet: Sheet, row: int, column: int, case: Cas
 
 
 def is_arithmetic(one: Number) -> bool:
-    """Return whether analysis averages values rather than their logarithms: shares and counts, and values not
-    above 0."""
+    """Return whether analysis averages values, not logarithms: shares, counts, values not above 0."""
     return one.dimension in ("ratio", "count") or not (one.value and one.value > 0)
 
 
 def is_mean(values: Sequence[float], one: Number) -> bool:
-    """Return whether a formula over these values gives the number: a pooled percentile is not a mean of its
-    trials'."""
+    """Return whether a formula over these values gives the number: not of a pooled percentile."""
     if not values or one.value is None:
         return False
     if is_arithmetic(one):
@@ -80,8 +78,7 @@ def _identity(gathered: Gathered, sheet: Sheet, row: int, case: CaseResult) -> i
 
 
 def fill_summary(sheet: Sheet, gathered: Gathered, table: TrialTable) -> None:
-    """Write one row per case, including excluded ones: verdicts, n, and the main group's numbers with their
-    interval."""
+    """Write one row per case, excluded ones too: verdicts, n, the main group's numbers and intervals."""
     findings, group = gathered.findings, gathered.group
     median = f"{group}.response.p50"
     keys = [f"{group}.response.{stat}" for stat in ("p90", "p95", "p99", "mean")]
@@ -126,8 +123,7 @@ def _doubts(gathered: Gathered, case: CaseResult) -> str:
 
 
 def _median_chart(sheet: Sheet, gathered: Gathered, median: str, column: int) -> None:
-    """Draw the medians with their intervals; columns if a case has no median, whose text a marker would show
-    as zero."""
+    """Draw the medians with their intervals; columns if a case has none: a marker would be a zero."""
     first, last = _HEAD + 1, _HEAD + len(gathered.findings.cases)
     found = [gathered.numbers.of_case(case, median) for case in ran(gathered)]
     values = [None if one.refused else one.value for one in found]
@@ -168,8 +164,7 @@ _GENERATOR = ("case", "group", "generator", "trials", "due", "ok", "failed", "su
 
 
 def fill_generators(sheet: Sheet, gathered: Gathered) -> None:
-    """Write one row per case, group and generator; for a fleet also one per machine and site, over all its
-    generators."""
+    """Write one row per case, group and generator; for a fleet also one per machine and site."""
     rows = [(case.case, one) for case in ran(gathered) for one in case.generators]
     sheet.text(0, 0, "Over all sealed trials. Times are of ok requests in the kept windows.", "note")
     widths = (11, 14, 11, 9, 12, 12, 12, 12, 14, 12, 12, 16)
@@ -237,8 +232,7 @@ class TrialTable:
 
 
 def metric_keys(gathered: Gathered) -> list[str]:
-    """Return the metrics that have a column: those of each group, step and service, and those of
-    comparisons."""
+    """Return the metrics with a column: of each group, step and service, and of comparisons."""
     findings = gathered.findings
     owners = sorted(traffic_owners(findings), key=lambda name: name != gathered.group)
     keys = [f"{group}.{name}" for group in owners for name in _OF_GROUP]

@@ -206,8 +206,7 @@ def _server(row: _Row) -> Cell:
 
 
 def _number(numbers: Numbers, row: _Row, key: str, whole: bool) -> Cell:
-    """Return a number with its own mark; for a step its own number, nothing if the number is not a traffic
-    group's."""
+    """Return a number with its own mark; of a step its own number, if it is a traffic group's."""
     if row.step:
         owner = split_metric(key)[0]
         key = f"{owner}.{row.step}{key.removeprefix(owner)}" if owner == numbers.group else ""
@@ -225,8 +224,7 @@ def _number(numbers: Numbers, row: _Row, key: str, whole: bool) -> Cell:
 
 
 def _none_ok(numbers: Numbers, case: CaseResult, key: str) -> bool:
-    """Return whether it is a time of answers, and there was none: its value would be the time-out, or
-    nothing."""
+    """Return whether it is a time of answers without any answer: it would be the time-out or nothing."""
     owner, name, _ = split_metric(key)
     success = f"{owner}.success_rate"
     of_answers = dimension_of(key) == "time_s" and name not in _OF_NO_ANSWER

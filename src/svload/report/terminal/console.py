@@ -1,5 +1,4 @@
-"""Consoles for commands: text from runs, servers and studies is shown, and its control sequences have no
-effect."""
+"""Consoles for commands: text of runs, servers and studies cannot control the terminal."""
 
 from __future__ import annotations
 

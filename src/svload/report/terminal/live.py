@@ -29,8 +29,7 @@ from svload.report.wording.spelling import count_words, list_words
 
 GRADE_STYLE = {"VALID": "green", "WEAK": "yellow", "REFUSED": "bold red"}
 _SHOWN_STATES = ("SATURATED", "OVERLOADED")
-"""States reported for a single trial: whether throughput stays flat over several loads is known only at the
-end."""
+"""States reported for a single trial: flat throughput over several loads is known at the end."""
 _SPARKS = "▁▂▃▄▅▆▇█"
 _PHASES = {
     "waiting": "waiting for another load on this machine",
@@ -77,8 +76,7 @@ def trial_line(data: dict[str, Any], done: int, total: int) -> str:
 
 
 class _Counting:
-    """State shared by both views: how many trials are sealed, how long one takes, and which messages were
-    shown."""
+    """State of both views: how many trials are sealed, how long one takes, what was shown."""
 
     def __init__(self) -> None:
         self.total = self.done = self.before = self.most = 0
@@ -155,8 +153,7 @@ class _Counting:
 
     @property
     def left_s(self) -> float | None:
-        """Seconds left at the pace so far; None before the first trial is sealed, and in a search, whose end
-        is unknown."""
+        """Seconds left at the pace so far; None before a trial is sealed, and in a search."""
         fresh = self.done - self.before
         if fresh <= 0 or self.search is not None:
             return None
@@ -306,8 +303,7 @@ class ScreenView(_Counting):
 
 
 def _together(sides: Sequence[Sequence[Mapping[str, Any]]]) -> list[dict[str, Any]]:
-    """Merge groups of trials that take turns: the sum of what they answer per second, and the median of the
-    busiest."""
+    """Merge groups of trials that take turns: the sum of their answers, the busiest one's median."""
     found: dict[str, dict[str, Any]] = {}
     for group in (one for side in sides for one in side):
         name, last = str(group["name"]), group["last"]

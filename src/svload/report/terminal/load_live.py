@@ -55,8 +55,7 @@ class _Seconds:
         self.last_second = 0
 
     def take(self, data: dict[str, Any]) -> bool:
-        """Store a progress event; False for another of the same second (several generators, one report
-        each)."""
+        """Store a progress event; False for another of the same second, by another generator."""
         before_s, self.offset_s = self.offset_s, float(data["offset_s"])
         self.group = data["groups"][0]
         last = self.group["last"]

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import exp
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +21,12 @@ from svload.model.certificates import AaCertificate
 from svload.model.errors import ExitCode
 from svload.model.request_hints import HINTS
 from svload.model.results import Estimate, Findings, Imported, TrialResult
-from svload.model.units import rounded, show_duration, show_size
+from svload.model.units import rounded, show_duration, show_percent, show_size
 from svload.model.visible import visible
 from svload.report.terminal.casetable import CaseTable, case_table
 from svload.report.terminal.console import MOST_LINES, console, height, plain_table
 from svload.report.terminal.live import GRADE_STYLE, SEARCH_STYLES
 from svload.report.wording.answer import Sentence, answer, headline, nothing_line
-from svload.report.wording.certified import instrument_line, instrument_words, percent_of_log
 from svload.report.wording.claimed import GATE_MARKS, Claimed
 from svload.report.wording.criteria import kept_lines
 from svload.report.wording.doubts import COMMAND
@@ -35,6 +35,8 @@ from svload.report.wording.search_rows import level_rows, nearest, step_rows
 from svload.report.wording.spelling import (
     GRADE_MARK,
     count_words,
+    instrument_line,
+    instrument_words,
     list_words,
     load_line,
     main_group,
@@ -95,8 +97,7 @@ def _exit_line(findings: Findings, code: ExitCode) -> Text:
 _GIVES_WAY = (
     ("sentences", 0), ("doubts", 2), ("first", 3), ("claims", 3), ("doubts", 1), ("first", 1), ("claims", 1), ("doubts", 0),
 )  # fmt: skip
-"""What is shortened in turn, and how many lines of it remain, until the rest fits. Failed gates always
-remain."""
+"""What is shortened in turn, and to how many lines, until the rest fits. Failed gates remain."""
 
 
 @dataclass
@@ -157,7 +158,9 @@ def _answer_lines(findings: Findings, out: Console, width: int, room: int) -> li
     found = answer(findings)
     first = [_said(one) for one in found.first if found.nothing is None or findings.capacity is None]
     texts = [_said(one) for one in found.sentences]
-    nothing = [Text(visible(nothing_line(found)), style="bold red")] if found.nothing is not None else []
+    nothing = (
+        [Text(visible(nothing_line(found.nothing)), style="bold red")] if found.nothing is not None else []
+    )
     if not first and not texts and not found.claims and not nothing:
         first = [Text(visible(headline(findings)), style="bold")]
     planted = [*_kept(findings, out, width), *([_planted(found.planted)] if found.planted else [])]
@@ -201,8 +204,7 @@ _MOST_CLAIMS, _LEAST_NAME, _LEAST_OUTCOME = 8, 18, 8
 
 
 def _claims(claims: Sequence[Claimed], most: int) -> Iterator[Text | Table]:
-    """Yield one line per comparison: mark, name, effect with its interval, outcome. Names fold on a narrow
-    terminal."""
+    """Yield one line per comparison: mark, name (folded if narrow), effect with interval, outcome."""
     if not claims or not most:
         return
     keys = list(dict.fromkeys(one.key for one in claims))
@@ -397,8 +399,7 @@ def _until_line(planned: Mapping[str, Any]) -> str:
 
 
 def _places_line(group: Mapping[str, Any], cases: Sequence[Mapping[str, Any]]) -> str:
-    """Return `shoppers: at most 15,000 requests in flight (rate × timeout)`, with its cases if others
-    differ."""
+    """Return `shoppers: at most 15,000 requests in flight (rate × timeout)`, with its cases."""
     where = _where(group["cases"], cases)
     return f"{group['group']}: at most {group['max_vus']:,} requests in flight{where} ({group['because']})"
 
@@ -510,7 +511,8 @@ def show_aa(certificate: AaCertificate | None, run: Path) -> None:
     table = plain_table(("metric", "floor", "sd of a pair"), "right", "ellipsis")
     for floor in certificate.floors:
         if floor.metric.endswith((".p50", ".p95", ".p99", ".mean", ".throughput")):
-            table.add_row(floor.metric, percent_of_log(floor.floor), percent_of_log(floor.sd))
+            percents = (show_percent(exp(log_ratio) - 1) for log_ratio in (floor.floor, floor.sd))
+            table.add_row(floor.metric, *percents)
     out.print(table)
     out.print(f"The floor applies to these settings on {certificate.place}. Its trials: {run}")
 

@@ -166,8 +166,8 @@ def _show_claim(out: Console, findings: Findings, claim: Claim) -> None:
     out.print(Text(visible(f"{one.sign} {claim.name}: {one.sure}"), style="bold"))
     _say(out, one.sentence)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
-    for detail in details(findings, one):
-        table.add_row(Text(visible(detail.name), style="dim"), Text(visible(detail.text)))
+    for name, text in details(findings, one).items():
+        table.add_row(Text(visible(name), style="dim"), Text(visible(text)))
     out.print(table)
     if claim.evidence:
         _pairs(out, claim)
@@ -196,8 +196,7 @@ def _pairs(out: Console, claim: Claim) -> None:
 
 
 def _show_doubts(out: Console, findings: Findings) -> None:
-    """Print all doubts of a run, one check per line, most frequent first; then the names that can be asked
-    for."""
+    """Print all doubts of a run, a check per line, most frequent first; then names to ask for."""
     found = doubts(findings)
     if not findings.trials:
         out.print(Text("no trial of this run is sealed yet", style="yellow"))

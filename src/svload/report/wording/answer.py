@@ -4,7 +4,7 @@ compare URL URL`, which of the two is faster. Pure: made from findings alone."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
@@ -77,13 +77,10 @@ class Answer:
 
 
 def answer(findings: Findings) -> Answer:
-    """Return the answer of a run: what failed, the comparisons, then other findings, ten sentences at
-    most."""
+    """Return a run's answer: what failed, the comparisons, then other findings, ten sentences at most."""
     planted = tuple(finding.sentence for finding in findings.findings if finding.kind == "planted")
     because = why_nothing(findings)
-    failures = [
-        Sentence(one.text, "counted", _cases(one.cases), mark="✗") for one in leading_failures(findings)
-    ]
+    failures = leading_failures(findings)
     gone = [
         Sentence(one.sentence, one.certainty, one.evidence, mark="✗")
         for one in findings.findings
@@ -112,8 +109,7 @@ def answer(findings: Findings) -> Answer:
 
 
 def _failed_gates(found: Sequence[Claimed]) -> list[Sentence]:
-    """Return one sentence per failed gate with its reason and limit; the last one sums up the rest if there
-    are many."""
+    """Return one sentence per failed gate with its reason and limit; of many, the last sums up."""
     gates = [one for one in found if one.failed]
     lines = [
         Sentence(f"{_gate_words(one)}.", one.certainty, (one.claim.name,), mark=one.sign)
@@ -132,7 +128,7 @@ def _gate_words(one: Claimed) -> str:
     return f"{one.failure} ({one.claim.name})"
 
 
-def _cases(names: tuple[str, ...]) -> tuple[str, ...]:
+def _cases(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(f"cases/{name}" for name in names)
 
 
@@ -151,8 +147,7 @@ def _seen(findings: Findings) -> tuple[list[Sentence], list[Sentence]]:
 
 
 def _caveats(findings: Findings) -> list[Sentence]:
-    """Return the doubts (one line with a reason per check), other failures, undecided criteria, and what was
-    not run."""
+    """Return doubts (a reason per check), other failures, undecided criteria, what was not run."""
     lines = []
     text = summary(findings)
     found = doubts(findings)
@@ -168,7 +163,7 @@ def _caveats(findings: Findings) -> list[Sentence]:
             else f"{asked[:1].upper()}{asked[1:]}; other numbers are rough (~)"
         )
         lines.append(Sentence(f"{head}.", "doubted", (), tuple(reasons), "~"))
-    lines += [Sentence(one.text, "counted", _cases(one.cases), mark="~") for one in other_failures(findings)]
+    lines += _other_failures(findings)
     lines += [
         Sentence(f"{one.text}. Counts as not passed.", "open", _cases(one.cases), mark="?")
         for one in not_judged(findings)
@@ -198,7 +193,7 @@ def _not_run(findings: Findings) -> list[Sentence]:
     if missing:
         verb = "has" if len(missing) == 1 else "have"
         text = f"{list_words(missing)} {verb} no sealed trial."
-        lines.append(Sentence(text, "missing", _cases(tuple(missing)), mark="?"))
+        lines.append(Sentence(text, "missing", _cases(missing), mark="?"))
     if not findings.complete:
         of = count_words(findings.planned_trials, "planned trial")
         text = (
@@ -228,8 +223,7 @@ def _grades(grades: Iterable[Grade]) -> str:
 
 
 def why_nothing(findings: Findings) -> str | None:
-    """Return why nothing can be concluded, as the end of that sentence; None if anything was validly measured
-    or judged."""
+    """Return why nothing can be concluded, as the end of that sentence; None if anything can."""
     if any(case.instrument in ("VALID", "WEAK") for case in findings.cases):
         return None
     if findings.capacity is not None and findings.capacity.state in ("found", "above", "below"):
@@ -250,13 +244,9 @@ def why_nothing(findings: Findings) -> str | None:
     return f"{head}. {' '.join(texts)}".rstrip(". ") if texts else head
 
 
-def nothing_line(found: Answer) -> str:
+def nothing_line(because: str | None) -> str:
     """Return `Nothing can be concluded, because …`, or "" if something can be concluded."""
-    return _nothing(found.nothing) if found.nothing is not None else ""
-
-
-def _nothing(because: str) -> str:
-    return f"Nothing can be concluded, because {because}."
+    return "" if because is None else f"Nothing can be concluded, because {because}."
 
 
 def headline(findings: Findings) -> str:
@@ -270,7 +260,7 @@ def headline(findings: Findings) -> str:
             return failures[0].text
     because = why_nothing(findings)
     if because is not None:
-        return _nothing(because)
+        return nothing_line(because)
     if findings.capacity is not None:
         gate = findings.capacity.gate
         return f"{findings.capacity.sentence} {gate.sentence}" if gate else findings.capacity.sentence
@@ -317,33 +307,29 @@ _BESIDE = {
 _MOST_KINDS, _MOST_CASES, _LONGEST = 3, 3, 60
 
 
-@dataclass(frozen=True)
-class FailureLine:
-    """A sentence on failures, and the cases in which they occurred."""
-
-    text: str
-    cases: tuple[str, ...]
-
-
-def leading_failures(findings: Findings) -> list[FailureLine]:
+def leading_failures(findings: Findings) -> list[Sentence]:
     """Return one line per group or step whose failures lead the answer: `order: 9 × 201, expected 200; 9 of
     900 requests failed.`"""
-    alike = _alike(findings)
     return [
-        FailureLine(_sentence(findings, rows), _failed_cases([rows])) for rows in alike if not rows[0].beside
+        _of_failures(_sentence(findings, rows), [rows], "✗")
+        for rows in _alike(findings)
+        if not rows[0].beside
     ]
 
 
-def other_failures(findings: Findings) -> list[FailureLine]:
-    """Return one line on all others for each reason why they do not lead."""
-    lines = []
+def _other_failures(findings: Findings) -> Iterator[Sentence]:
+    """Yield one line on all others for each reason why they do not lead."""
     for beside, words in _BESIDE.items():
         mine = [rows for rows in _alike(findings) if rows[0].beside == beside]
         if mine:
             more = f" And {count_words(len(mine) - 1, 'more group or step', 'more groups or steps')}."
-            first = _sentence(findings, mine[0])
-            lines.append(FailureLine(f"{words}: {first}{more if len(mine) > 1 else ''}", _failed_cases(mine)))
-    return lines
+            text = f"{words}: {_sentence(findings, mine[0])}{more if len(mine) > 1 else ''}"
+            yield _of_failures(text, mine, "~")
+
+
+def _of_failures(text: str, several: Sequence[Sequence[Failures]], mark: str) -> Sentence:
+    cases = dict.fromkeys(row.case for rows in several for row in rows)
+    return Sentence(text, "counted", _cases(cases), mark=mark)
 
 
 def _alike(findings: Findings) -> list[list[Failures]]:
@@ -356,13 +342,8 @@ def _alike(findings: Findings) -> list[list[Failures]]:
     )
 
 
-def _failed_cases(several: Sequence[Sequence[Failures]]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(row.case for rows in several for row in rows))
-
-
 def _sentence(findings: Findings, rows: Sequence[Failures]) -> str:
-    """Return `order: 9 × 201, expected 200; 9 of 900 requests failed in TC1.`; names the group if several
-    have failures."""
+    """Return `order: 9 × 201, expected 200; 9 of 900 requests failed in TC1.`, by group or step."""
     alone = len({row.group for row in findings.failures}) == 1
     name = (rows[0].step if alone else "") or rows[0].owner
     counts: Counter[tuple[str, str, str]] = Counter()
@@ -396,7 +377,7 @@ def faster_sentence(findings: Findings) -> str:
     (−2 to +8 %), which decides nothing, as these servers ran today.` A second sentence reports failed
     requests."""
     found = claimed(findings)
-    nothing = nothing_line(answer(findings))
+    nothing = nothing_line(why_nothing(findings))
     if nothing or not found:
         return nothing
     decided = any(one.outcome in ("decided", "no difference") for one in found)

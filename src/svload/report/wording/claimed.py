@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import expm1
 
@@ -43,14 +43,6 @@ _FEW_BRING_UPS = 6
 _APART = 1.5
 """If ratios of matched cases differ by more than this factor, they are shown beside their pooled effect,
 which then describes none of them."""
-
-
-@dataclass(frozen=True)
-class Detail:
-    """One line behind a claim: a label and its text."""
-
-    name: str
-    text: str
 
 
 @dataclass(frozen=True)
@@ -173,8 +165,7 @@ class Claimed:
 
     @property
     def pooled(self) -> str:
-        """`2.1 times as long (1.9 to 2.3)`: for sides that took turns, the ratio over all requests that
-        count; else ""."""
+        """`2.1 times as long (1.9 to 2.3)`: the ratio over all requests of sides that took turns; else ""."""
         turns = self.claim.turns
         if turns is None:
             return ""
@@ -245,43 +236,40 @@ def claimed_of(findings: Findings, claim: Claim) -> Claimed:
     return Claimed(claim, key, effect, interval, again)
 
 
-def details(findings: Findings, one: Claimed) -> list[Detail]:
-    """Return everything behind a claim, in the order in which readers need it."""
-    return [Detail(name, text) for name, text in _details(findings, one) if text]
-
-
-def _details(findings: Findings, one: Claimed) -> Iterator[tuple[str, str]]:
+def details(findings: Findings, one: Claimed) -> dict[str, str]:
+    """Return everything behind a claim as label → text, in the order in which readers need it."""
     claim = one.claim
-    yield "number", number_words(one.key)
-    yield "gate", one.gate.removeprefix("gate ")
-    yield "exploratory", judged_again_words(findings)
-    yield "undecided because", claim.why_open
-    yield "would decide it", one.needs
-    yield "intervals", _intervals(one)
-    yield "p", _p(claim)
-    yield "rests on", _rests_on(claim)
-    yield "turns", _turns(claim)
-    yield "over all requests together", one.pooled
-    yield f"{claim.baseline} against itself", one.against_itself
-    yield "held back", "; ".join(claim.turns.guards) if claim.turns else ""
-    yield "bring-ups", _bring_ups(claim)
-    yield "lost pairs", "; ".join(f"{count} × {why}" for why, count in lost_reasons(claim.lost))
-    yield "left out", list_words(list(claim.dropped_cases))
-    yield "other programs", _strangers(claim)
-    yield "with equal weights", _alike(one)
-    yield "without generator lag", _without_lag(one)
-    yield "what it cannot rule out", _cannot_rule_out(claim)
-    yield "beyond the timeout", _by_side(claim.timed_out, "pairs: worse than any number")
-    yield "overloaded", _by_side(claim.overloaded, "trials")
-    yield "order effect", _carry_over(one)
-    yield "matched cases", _apart(findings, one)
-    yield "success", _success(claim)
-    yield "minimum detectable effect", percent_words(claim.mde) if claim.mde is not None else ""
-    floor = claim.floor
-    yield (
-        "the lab's own noise",
-        f"{percent_words(expm1(floor))} (measured by A/A)" if floor is not None else "",
-    )
+    behind = {
+        "number": number_words(one.key),
+        "gate": one.gate.removeprefix("gate "),
+        "exploratory": judged_again_words(findings),
+        "undecided because": claim.why_open,
+        "would decide it": one.needs,
+        "intervals": _intervals(one),
+        "p": _p(claim),
+        "rests on": _rests_on(claim),
+        "turns": _turns(claim),
+        "over all requests together": one.pooled,
+        f"{claim.baseline} against itself": one.against_itself,
+        "held back": "; ".join(claim.turns.guards) if claim.turns else "",
+        "bring-ups": _bring_ups(claim),
+        "lost pairs": "; ".join(f"{count} × {why}" for why, count in lost_reasons(claim.lost)),
+        "left out": list_words(list(claim.dropped_cases)),
+        "other programs": _strangers(claim),
+        "with equal weights": _alike(one),
+        "without generator lag": _without_lag(one),
+        "what it cannot rule out": _cannot_rule_out(claim),
+        "beyond the timeout": _by_side(claim.timed_out, "pairs: worse than any number"),
+        "overloaded": _by_side(claim.overloaded, "trials"),
+        "order effect": _carry_over(one),
+        "matched cases": _apart(findings, one),
+        "success": _success(claim),
+        "minimum detectable effect": "" if claim.mde is None else percent_words(claim.mde),
+        "the lab's own noise": ""
+        if claim.floor is None
+        else f"{percent_words(expm1(claim.floor))} (measured by A/A)",
+    }
+    return {name: text for name, text in behind.items() if text}
 
 
 def _intervals(one: Claimed) -> str:
@@ -309,8 +297,7 @@ def _p(claim: Claim) -> str:
 def _rests_on(claim: Claim) -> str:
     believed, made = claim.believed_of
     units = count_words(claim.blocks, claim.unit)
-    text = f"{believed} of {count_words(made, 'pair')}, in {units}" if made else units
-    return text
+    return f"{believed} of {count_words(made, 'pair')}, in {units}" if made else units
 
 
 def _turns(claim: Claim) -> str:
@@ -332,8 +319,7 @@ _WHY_LOST = {"broken": "broken", "missing": "missing", "no number": "without a n
 
 
 def pair_strangers(pair: PairRatio) -> str:
-    """Return the share of the machine used by other programs during the pair's more disturbed trial; "" if
-    not read."""
+    """Return other programs' share of the machine in the pair's more disturbed trial; "" if not read."""
     return "" if pair.strangers is None else show_percent(pair.strangers, 2)
 
 

@@ -33,8 +33,7 @@ _GRADES: tuple[Grade, ...] = ("REFUSED", "WEAK")
 
 @dataclass(frozen=True)
 class Doubt:
-    """One check and one grade over all trials with that grade: which numbers, the largest error, and the
-    cause."""
+    """One check and grade over all trials with that grade: which numbers, the largest error, the cause."""
 
     check: str
     grade: Grade
@@ -146,8 +145,7 @@ def asked_keys(numbers: Numbers, case: CaseResult) -> tuple[str, ...]:
 
 
 def asked(numbers: Numbers) -> list[Asked]:
-    """Return every number that the study asks for and that is doubtful in some trial, most often REFUSED
-    first."""
+    """Return every number asked for that is doubtful in some trial, most often REFUSED first."""
     refused: dict[str, list[str]] = {}
     weak: dict[str, list[str]] = {}
     of: Counter[str] = Counter()

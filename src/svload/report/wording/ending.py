@@ -109,14 +109,12 @@ def _counted(
 
 
 def _says_something(claim: Claim) -> bool:
-    """Return whether any of its pairs is valid, or its gate decides: success is judged even if the times are
-    disturbed."""
+    """Return whether a pair is valid or the gate decides: success is judged despite disturbances."""
     return claim.outcome != "refused" or (claim.gate is not None and claim.gate.outcome != "open")
 
 
 def _concludes_nothing(findings: Findings) -> str:
-    """Return why the study's question has no answer, as a clause; "" if it has one, or if criteria are all
-    that it asks."""
+    """Return why the study's question has no answer, as a clause; "" if it has, or asks criteria only."""
     if findings.capacity is not None:
         return ""
     if findings.planned_trials and not findings.trials:

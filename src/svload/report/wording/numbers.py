@@ -53,8 +53,7 @@ def short_why(why: Why) -> str:
 
 
 def mark_of(grade: Grade, thin: bool) -> str:
-    """Return the mark of a number of this grade; `thin`: few requests support it, or it grows with the run's
-    length."""
+    """Return the mark of a number of this grade; `thin`: few requests support it, or it grows."""
     if grade in ("REFUSED", "WEAK"):
         return GRADE_MARK[grade]
     return FEW_MARK if thin else ""
@@ -109,8 +108,7 @@ class Number:
 
     @property
     def weak(self) -> bool:
-        """Whether it counts with a doubt: WEAK, supported by few requests, or growing with the run's
-        length."""
+        """Whether it counts with a doubt: WEAK, supported by few requests, or growing."""
         return not self.refused and (self.grade == "WEAK" or self.thin)
 
     @property
@@ -242,8 +240,7 @@ class Numbers:
             self._trials.setdefault(trial.case, []).append(trial)
         checks = (check for trial in findings.trials for check in trial.verdict.checks)
         self._by_number = any(check.harms for check in checks)
-        """Whether checks name the numbers that they doubt; if none does, a trial's verdict applies to all its
-        numbers."""
+        """Whether checks name the numbers that they doubt; else a trial's verdict applies to all of them."""
 
     @cached_property
     def group(self) -> str:
@@ -291,8 +288,7 @@ def marks_rule(numbers: Sequence[Number]) -> str:
 
 
 def meaning_of(marks: Iterable[str], grows: bool = False) -> str:
-    """Return what these marks mean, in one line; "" without any. `grows`: a number grows with the run's
-    length."""
+    """Return what these marks mean, in one line. `grows`: a number grows with the run's length."""
     meanings = {
         GRADE_MARK["WEAK"]: "~ WEAK: rough, its range includes the disturbance",
         FEW_MARK: "° based on few requests" + (", or grows with the run's length" if grows else ""),

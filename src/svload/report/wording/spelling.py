@@ -3,13 +3,15 @@ a run again, each trial's grade at sealing time beside its grade now."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache, lru_cache
 from itertools import chain
 from math import floor, log10
+from typing import Any
 
+from svload.model.certificates import InstrumentCertificate
 from svload.model.metrics import CATALOGUE, STATS, canonical_limit, without_limit
 from svload.model.results import CheckResult, Estimate, Findings, TrialResult
 from svload.model.units import Dimension, rounded, show_duration, show_percent, show_size
@@ -89,8 +91,7 @@ def show_value(value: float | None, dimension: Dimension) -> str:
 
 
 def show_share(share: float, figures: int = 4) -> str:
-    """Return a share in percent with this number of significant figures, with more if it would read `100 %`
-    but is less."""
+    """Return a share in percent with these significant figures, or more if less would read `100 %`."""
     return f"{_less_than_all(100 * share, rounded(100 * share, figures))} %"
 
 
@@ -162,8 +163,7 @@ MOST_PERCENT = 10.0
 
 
 def percent_words(share: float) -> str:
-    """Return a share with two significant digits: `12 %`, `140 %`, `600 %`; above 1,000 % `a factor of
-    620`."""
+    """Return a share with two significant digits: `12 %`, `600 %`; above 1,000 % `a factor of 620`."""
     if share > MOST_PERCENT:
         return f"a factor of {rounded(1 + share, 2)}"
     return show_percent(share, 2)
@@ -349,8 +349,7 @@ _SHORT_NAMES = {"throughput": "rate", "success_rate": "ok", "hit_ratio": "hits"}
 
 @lru_cache(maxsize=4096)
 def number_words(key: str) -> str:
-    """Return a number's name in a few letters, for a column or a list: `p50`, `rate`, `service p99`, `cache
-    cpu`."""
+    """Return a number's name in a few letters, for a list: `p50`, `rate`, `service p99`, `cache cpu`."""
     owner, name, stat = split_metric(key)
     if not name:
         return key
@@ -371,8 +370,7 @@ def name_words(name: str) -> str:
 
 
 def metric_words(key: str) -> str:
-    """Return a full metric name for use inside a sentence: `probe.response.p50` → `the median response of
-    probe`."""
+    """Return a metric's name inside a sentence: `probe.response.p50` → `the median response of probe`."""
     owner, name, stat = split_metric(key)
     if not name:
         return key
@@ -439,9 +437,45 @@ def grade_words(findings: Findings | None, trial: TrialResult) -> str:
 
 
 def judged_again_words(findings: Findings) -> str:
-    """Return `judged again by newer rules (6 instead of 5)`, or "" if the rules of the run's time judge
-    it."""
+    """Return `judged again by newer rules (6 instead of 5)`; "" by the rules of the run's time."""
     own = findings.own_verdicts
     return (
         f"judged again by newer rules ({findings.analysis_version} instead of {own.version})" if own else ""
     )
+
+
+_NO_INSTRUMENT = "none: “svload doctor --certify” measures how far the instrument is off"
+
+
+def instrument_words(certificate: InstrumentCertificate | dict[str, Any] | None) -> Iterator[str]:
+    """Yield when and where the instrument was measured, and its bias at each service time, one line each."""
+    if certificate is None:
+        yield f"instrument certificate: {_NO_INSTRUMENT}"
+        return
+    found = InstrumentCertificate.model_validate(certificate)
+    yield f"instrument certificate: {_day(found.made_wall)}, {found.place}"
+    for level in found.levels:
+        yield (
+            f"  at {show_duration(level.service_ns / 1e9)}: p50 {_signed_ns(level.bias_p50_ns)}, p99 "
+            f"{_signed_ns(level.bias_p99_ns)} from what the server did ({level.n:,} requests)"
+        )
+
+
+def instrument_line(certificate: InstrumentCertificate | None) -> str:
+    """Return the same in one line, for tables of facts."""
+    if certificate is None:
+        return _NO_INSTRUMENT
+    text = "; ".join(
+        f"{show_duration(level.service_ns / 1e9)}: {_signed_ns(level.bias_p50_ns)} at p50, "
+        f"{_signed_ns(level.bias_p99_ns)} at p99"
+        for level in certificate.levels
+    )
+    return f"{_day(certificate.made_wall)}, seen less done at a service time of {text}"
+
+
+def _signed_ns(ns: int) -> str:
+    return f"{'+' if ns >= 0 else '−'}{show_duration(abs(ns) / 1e9)}"
+
+
+def _day(wall: float) -> str:
+    return show_time(wall)[:10]
