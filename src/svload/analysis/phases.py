@@ -1,5 +1,4 @@
-"""Where a run's wall time went: bring-up, filling, resets, warming, load, analysis; and how much of it was
-not load."""
+"""Where a run's wall time went: bring-up, filling, resets, warming, load, analysis."""
 
 from __future__ import annotations
 
@@ -60,8 +59,7 @@ def phases_of(events: Sequence[Event], trials: Iterable[Mapping[str, float]]) ->
 
 
 def own_phases(trial: TrialData) -> dict[str, float]:
-    """Return a trial's seconds by phase. Sides that took turns were under one load, of which each has an
-    equal part."""
+    """Return a trial's seconds by phase. Sides that took turns have equal parts of their load."""
     sides = len(trial.summary.turns.sides) if trial.summary.turns else 1
     return {name: spent / sides if name == LOAD else spent for name, spent in trial.lab.phases_s.items()}
 

@@ -1,5 +1,4 @@
-"""A check whether a machine is quiet enough to measure on, by a short look at it before anything is started.
-Pure (docs/method.md §3)."""
+"""Checks whether a machine is quiet enough to measure on, before anything is started (docs/method.md §3)."""
 
 from __future__ import annotations
 

@@ -19,8 +19,7 @@ Turn = tuple[int, int]
 
 
 class TurnPlan(NamedTuple):
-    """The plan of turns: each side has one turn of `length_ns` in each round, and nobody sends during the
-    pause after it."""
+    """The plan of turns: one of `length_ns` for each side in each round, then a pause without requests."""
 
     length_ns: int
     pause_ns: int
@@ -43,8 +42,7 @@ def unmeasured_ns(p99_ns: float) -> tuple[float, float]:
 
 
 def least_rounds(config: CaseConfig) -> int:
-    """Return the fewest rounds of a block: of a start of its servers, or, where they run already, of a
-    stretch of time."""
+    """Return the fewest rounds of a block: of a start of its servers, or of a stretch of time."""
     return limits.TURN_PLANNED if config.starts_servers else limits.TURN_STRETCH
 
 

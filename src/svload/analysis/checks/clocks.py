@@ -99,8 +99,7 @@ def _known(conditions: Conditions) -> str:
 
 
 def clock_drifts(conditions: Conditions) -> tuple[int, int, int]:
-    """Return (growth of wall − monotonic, the time between the readings, growth of boot time − monotonic: the
-    time slept), all in ns."""
+    """Return ns: growth of wall − monotonic, time between readings, growth of boot time − monotonic."""
     before, after = conditions.before, conditions.after
     spent_ns = after.monotonic_ns - before.monotonic_ns
     drift_ns = (after.realtime_ns - before.realtime_ns) - spent_ns

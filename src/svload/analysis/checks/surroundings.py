@@ -104,8 +104,7 @@ def on_this_machine(trial: TrialData) -> bool:
 
 
 def on_this_host(trial: TrialData) -> bool:
-    """Return whether any server listens on loopback, or was started by this lab (on this machine), and this
-    machine made load."""
+    """Return whether a server listens on loopback or on this machine, and this machine made load."""
     if not on_this_machine(trial):
         return False
     here = [facts for facts in trial.lab.services if not facts.machine]
@@ -150,8 +149,7 @@ def _ports(trial: TrialData, context: Context) -> Iterator[str]:
 
 
 def _look_ups(context: Context) -> Iterator[str]:
-    """Report groups other than `client: curl` with new connections that looked a name up, by the rows of
-    those that keep them."""
+    """Report groups whose new connections looked a name up (not curl's), by rows of those that keep them."""
     for group in context.groups:
         if group.spec.client != "curl" and group.rows is not None:
             spent_ns = group.rows["lookup_ns"]

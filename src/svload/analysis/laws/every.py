@@ -1,5 +1,4 @@
-"""All laws over one set of runs: shared by a study's load factor, an imported table and a search for
-capacity."""
+"""All laws over one set of runs: of a study's load factor, an imported table or a search."""
 
 from __future__ import annotations
 
