@@ -27,8 +27,7 @@ SIDES: dict[Side, str] = {"throughput": "throughput", "response": "mean response
 def levels_chart(
     curve: LoadCurve, title: str, sides: Sequence[Side] = tuple(SIDES), width: float = WIDTH
 ) -> str:
-    """Return a panel for each side as SVG; "" without points. Both axes are linear from 0, so that the bounds
-    are straight lines."""
+    """Return a panel for each side as SVG; "" without points. Linear axes from 0 keep the bounds straight."""
     what, dimension = axis_of(curve)
     limits = drawn_limits(curve)
     at = [point.at for point in curve.points] + [

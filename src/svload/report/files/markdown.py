@@ -45,8 +45,7 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def summary_markdown(findings: Findings) -> str:
-    """Return verdict, answer, thresholds and cases, with the limitations folded. About ten KiB at most:
-    GitHub accepts 1 MiB per step."""
+    """Return verdict, answer, thresholds and cases, limitations folded, in about ten KiB (of 1 MiB)."""
     title = findings.study + (f" ({findings.profile})" if findings.profile else "")
     found = answer(findings)
     parts = [f"## {_mark(findings)} {plain(title)}"]

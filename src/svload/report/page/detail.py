@@ -44,13 +44,11 @@ LEVELS = (
     Detail(0, 0, False, 0, 16, 16, 1, False, True, 0, f"There are very many cases: {_BESIDE}, with those of load, responses and errors, and of the curves only the main group's is drawn."),
 )  # fmt: skip
 
-"""Levels from the most to the least detail; the first that fits is used. The series of monitored resources
-are dropped first."""
+"""Detail levels from most to least; the first that fits is used. Resources' series are dropped first."""
 
 _UP_TO = (45, 60, 125, 180, 230)
 
 
 def first_level(cases: int) -> int:
-    """Return the level to try first, by the number of cases drawn, to avoid rendering pages that are bound to
-    be too large."""
+    """Return the level to try first by the number of cases, so that few pages are rendered in vain."""
     return sum(cases > most for most in _UP_TO)

@@ -216,8 +216,7 @@ def unique_headers(headers: Sequence[str]) -> list[str]:
 
 
 def heading(key: str) -> str:
-    """Return a full metric name as a heading with its unit: `probe.response.p50` → `probe: response p50, s`.
-    Shares are shown in percent."""
+    """Return a metric's name as a heading: `probe.response.p50` → `probe: response p50, s`."""
     owner, name, stat = split_metric(key)
     if not name:
         return metric_label(key)

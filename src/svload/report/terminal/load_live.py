@@ -33,8 +33,7 @@ class View(Protocol):
 
 @contextmanager
 def load_view(lasts_s: float) -> Iterator[View]:
-    """Yield the view of a load of `lasts_s` seconds that fits stderr. Nothing is written to stdout, or
-    remains on a terminal."""
+    """Yield the view of a load of `lasts_s` seconds, on stderr only; nothing remains on a terminal."""
     if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         yield PlainLoad(lasts_s)
         return
