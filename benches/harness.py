@@ -65,10 +65,11 @@ def page(bench: str) -> Path:
     return Path(bench).with_suffix(".md")
 
 
-def publish(path: Path, text: str) -> None:
-    """Print a page, and write it."""
-    print(text)
-    path.write_text(text, encoding="utf-8")
+def publish(path: Path | None, text: str) -> None:
+    """Print a page, and write it if there is a path."""
+    print(text, end="")
+    if path is not None:
+        path.write_text(text, encoding="utf-8")
 
 
 @dataclass
