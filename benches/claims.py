@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from itertools import product
 from math import log
 
 import numpy as np
@@ -23,7 +24,7 @@ from scipy.optimize.elementwise import find_root
 from scipy.signal import lfilter
 from scipy.special import ndtr, ndtri
 
-from benches.harness import arguments, markdown, page
+from benches.harness import arguments, markdown, page, publish
 from svload.analysis import limits
 from svload.analysis.claims import statistic
 from svload.analysis.claims.pairs import unit_is_bring_up
@@ -131,11 +132,16 @@ class Data:
     strangers: Floats
     unit: NDArray[np.int64]
     percentile: float = 0.5
-    weight: Floats = field(init=False)
 
-    def __post_init__(self) -> None:
-        known = np.where(np.isnan(self.logs)[..., None], np.nan, self.strangers)
-        object.__setattr__(self, "weight", statistic.weights(known, self.percentile))
+    @cached_property
+    def known(self) -> Floats:
+        """The strangers' shares of the pairs that are there."""
+        return np.where(np.isnan(self.logs)[..., None], np.nan, self.strangers)
+
+    @cached_property
+    def weight(self) -> Floats:
+        """The weight of each pair."""
+        return np.asarray(statistic.weights(self.known, self.percentile))
 
     def first(self, blocks: int) -> Data:
         """Return the data of the first blocks."""
@@ -263,34 +269,36 @@ class Judged:
         """Return whether the gate “worse by more than 5 %” passes."""
         return np.asarray((self.far[1] <= MARGIN) & ~self.apart)
 
+    def is_none(self) -> NDArray[np.bool_]:
+        """Return whether the result is “no difference”."""
+        within = np.maximum(np.abs(self.far[0]), np.abs(self.far[1])) <= MARGIN
+        return np.asarray(within & ~self.apart & (self.p > limits.ALPHA))
+
 
 def judged(data: Data, upward: bool = False) -> Judged:
     """Judge all runs together, with the functions that judge one. `upward`: only a rise would fail."""
-    fits = statistic.fits_of(
-        data.logs, data.clean, np.zeros(data.logs.shape, dtype=bool), data.weight, data.unit
-    )
+    nowhere = np.zeros(data.logs.shape, dtype=bool)
+    fits = statistic.fits_of(data.logs, data.clean, nowhere, data.weight, data.unit)
     low, high = statistic.span(fits)
-    known = np.where(np.isnan(data.logs)[..., None], np.nan, data.strangers)
-    pull = statistic.dilution(known, data.weight, data.percentile)
+    far = statistic.stretched(low, high, statistic.dilution(data.known, data.weight, data.percentile))
     beyond = statistic.apart(statistic.effect_of(data.logs, data.unit), None if upward else -MARGIN, MARGIN)
-    return Judged(
-        fits[0].mean, statistic.largest_p(fits), low, high, statistic.stretched(low, high, pull), beyond
-    )
+    return Judged(fits[0].mean, statistic.largest_p(fits), low, high, far, beyond)
+
+
+EFFECTS = (1.05, 1.1, 1.3)
 
 
 @dataclass(frozen=True)
 class Row:
-    """A cell's outcome, shares of one."""
+    """A cell's outcome, shares of one. `power`: decided in the right direction at each of `EFFECTS`. `none`:
+    equal sides with the result “no difference”, `falsely_none`: sides that differ by 10 % with it."""
 
     cell: Cell
     false_alarms: float
     coverage: float
     power: tuple[float, ...]
-    """decided in the right direction at each of `EFFECTS`"""
     none: float
-    """equal sides with the result “no difference”"""
     falsely_none: float
-    """sides that differ by 10 % with that result"""
 
     @property
     def kept(self) -> bool:
@@ -298,26 +306,28 @@ class Row:
         alarms, covers = self.false_alarms <= FALSE_ALARMS_MAX, self.coverage >= COVERAGE_MIN
         return not self.cell.held or (alarms and covers and self.falsely_none <= 0.03)
 
-
-EFFECTS = (1.05, 1.1, 1.3)
+    def cells(self) -> list[str]:
+        """Return its line of the table."""
+        shares = (self.false_alarms, self.coverage, *self.power, self.none, self.falsely_none)
+        figures = [f"{100 * one:.1f}" for one in shares]
+        if not self.kept:
+            figures[0] = f"**{figures[0]} MISSED**"
+        name = self.cell.world.name if self.cell.held else f"({self.cell.world.name})"
+        return [name, f"{self.cell.cases} × {self.cell.blocks}", *figures]
 
 
 def judge(cell: Cell, runs: int, seed: int = SEED) -> Row:
     """Judge a cell without an effect, and with each of `EFFECTS`."""
     seeds = [seed, *map(ord, repr(cell))]
-    world, cases, blocks = cell.world, cell.cases, cell.blocks
-    nothing = judged(simulate(world, cases, blocks, 0.0, runs, seeds))
-    some = {ratio: judged(simulate(world, cases, blocks, log(ratio), runs, seeds)) for ratio in EFFECTS}
-    right = tuple(_share((one.p <= limits.ALPHA) & (one.mean > 0)) for one in some.values())
-    tenth = some[1.1]
+    nothing, *some = (
+        judged(simulate(cell.world, cell.cases, cell.blocks, log(ratio), runs, seeds))
+        for ratio in (1.0, *EFFECTS)
+    )
+    right = tuple(_share((one.p <= limits.ALPHA) & (one.mean > 0)) for one in some)
+    tenth = some[EFFECTS.index(1.1)]
     covered = ((tenth.low <= log(1.1)) & (log(1.1) <= tenth.high))[~np.isnan(tenth.low)]
-    false_alarms = _share(nothing.p <= limits.ALPHA)
-    return Row(cell, false_alarms, _share(covered), right, _share(_none(nothing)), _share(_none(tenth)))
-
-
-def _none(one: Judged) -> NDArray[np.bool_]:
-    within = np.maximum(np.abs(one.far[0]), np.abs(one.far[1])) <= MARGIN
-    return np.asarray(within & ~one.apart & (one.p > limits.ALPHA))
+    alarms = _share(nothing.p <= limits.ALPHA)
+    return Row(cell, alarms, _share(covered), right, _share(nothing.is_none()), _share(tenth.is_none()))
 
 
 def _share(of: NDArray[np.bool_]) -> float:
@@ -332,6 +342,8 @@ GATES = (
 )
 RATIOS = (1.0, 1.02, 1.05, 1.1, 1.15)
 FIRST, MOST = 6, limits.GATE_MOST * 6
+MARGIN_MAX = 0.04
+"""Share of builds at the margin that a gate may pass: 3 % plus the error of 2,000 runs."""
 
 
 def gate(
@@ -348,7 +360,36 @@ def gate(
     return FIRST + last, passes, np.stack([one.low > MARGIN for one in looks])[last, at]
 
 
-HEAD = """# Claims simulated
+def gates(runs: int) -> tuple[str, bool]:
+    """Return the table of gates, and whether a build at the margin hardly ever passes."""
+    lines, kept = [], True
+    for percentile, world in product((0.5, 0.95), GATES):
+        found = {ratio: gate(world, ratio, runs, percentile) for ratio in RATIOS}
+        shares = [_share(found[ratio][1 if ratio <= 1.05 else 2]) for ratio in RATIOS]
+        kept &= shares[2] <= MARGIN_MAX
+        figures = [f"{100 * one:.0f}" for one in shares]
+        lines.append([f"p{100 * percentile:g}", world.name, f"{found[1.0][0].mean():.1f}", *figures])
+    columns = "percentile|world|blocks|equal passes|1.02 passes|1.05 passes|1.1 fails|1.15 fails"
+    return markdown(columns, lines), kept
+
+
+def success(runs: int) -> str:
+    """Return a gate's results on success, by the candidate's failed share: its margin is 0.1 points."""
+    lines = []
+    rng = np.random.default_rng(SEED)
+    for requests in (300, 3_000, 30_000, 300_000):
+        cells = []
+        for share in (0.0, 0.0005, 0.001, 0.01, 0.05):
+            drop = -rng.binomial(requests, share, (runs, 1, FIRST)) / requests
+            effect = statistic.effect_of(drop, np.arange(FIRST), least=1 / requests)
+            low, high = statistic.span((effect,))
+            passes = (drop == 0).all((1, 2)) | (low >= -limits.SUCCESS_MARGIN)
+            cells.append(f"{100 * _share(passes):.0f} / {100 * _share(high < -limits.SUCCESS_MARGIN):.0f}")
+        lines.append([f"{requests:,}", *cells])
+    return markdown("requests a trial|0 % fail|0.05 %|0.1 %|1 %|5 %", lines)
+
+
+PAGE = """# Claims simulated
 
 `python -m benches.claims`: {runs:,} runs a cell, seed {seed}; one claim, trials of 1.2 s, two cores. \
 All values in %.
@@ -358,94 +399,38 @@ All values in %.
 - Limits: false alarms ≤ {alarms:g} %, coverage ≥ {coverage:g} %, 1.1 called “no difference” \
 in ≤ 3 %. They don't apply to cells in brackets.
 
-"""
-
-
-def cells_of(row: Row) -> list[str]:
-    """Return a row of the table of comparisons."""
-    cell = row.cell
-    shares = (row.false_alarms, row.coverage, *row.power, row.none, row.falsely_none)
-    figures = [f"{100 * one:.1f}" for one in shares]
-    if not row.kept:
-        figures[0] = f"**{figures[0]} MISSED**"
-    name = cell.world.name if cell.held else f"({cell.world.name})"
-    return [name, f"{cell.cases} × {cell.blocks}", *figures]
-
-
-def table(rows: list[Row], runs: int) -> str:
-    """Return the table of comparisons."""
-    head = HEAD.format(runs=runs, seed=SEED, alarms=100 * FALSE_ALARMS_MAX, coverage=100 * COVERAGE_MIN)
-    columns = "world|cases × blocks|false alarms|coverage|1.05 decided|1.1|1.3|“no difference” of equal sides"
-    return head + markdown(f"{columns}|of 1.1", [cells_of(row) for row in rows])
-
-
-MARGIN_MAX = 0.04
-"""Share of builds at the margin that a gate may pass: 3 % plus the error of 2,000 runs."""
-
-
-def gates(runs: int) -> tuple[str, bool]:
-    """Return the table of gates, and whether a build at the margin hardly ever passes."""
-    head = f"""
-Gates “worse by more than 5 %”, one case, trials of 5 s, {FIRST} to {MOST} blocks: a gate \
+{claims}
+Gates “worse by more than 5 %”, one case, trials of 5 s, {first} to {most} blocks: a gate \
 stops when half of the interval is at most
-{limits.GATE_WIDTH:g} of the margin. A build at the margin (1.05) may pass in 3 %.
+{width:g} of the margin. A build at the margin (1.05) may pass in 3 %.
 
-"""
-    columns = "percentile|world|blocks|equal passes|1.02 passes|1.05 passes|1.1 fails|1.15 fails"
-    lines, kept = [], True
-    for percentile in (0.5, 0.95):
-        for world in GATES:
-            found = {ratio: gate(world, ratio, runs, percentile) for ratio in RATIOS}
-            shares = [_share(found[ratio][1 if ratio <= 1.05 else 2]) for ratio in RATIOS]
-            kept &= shares[2] <= MARGIN_MAX
-            figures = [f"{100 * one:.0f}" for one in shares]
-            lines.append([f"p{100 * percentile:g}", world.name, f"{found[1.0][0].mean():.1f}", *figures])
-            print(" | ".join(lines[-1]), flush=True)
-    return head + markdown(columns, lines), kept
-
-
-def success(runs: int) -> str:
-    """Return a gate's results on success, by the candidate's failed share: its margin is 0.1 points."""
-    head = """
+{gates}
 Success: no request of the baseline fails, each one of the candidate fails at random; six blocks, \
 margin 0.1 points. Passes / fails.
 
-"""
-    lines = []
-    rng = np.random.default_rng(SEED)
-    for requests in (300, 3_000, 30_000, 300_000):
-        cells = []
-        for share in (0.0, 0.0005, 0.001, 0.01, 0.05):
-            drop = -rng.binomial(requests, share, (runs, 1, FIRST)) / requests
-            effect = statistic.effect_of(drop, np.arange(FIRST), least=1 / requests)
-            low, high = statistic.span((effect,))
-            none = (drop == 0).all((1, 2))
-            passes = none | (low >= -limits.SUCCESS_MARGIN)
-            cells.append(f"{100 * _share(passes):.0f} / {100 * _share(high < -limits.SUCCESS_MARGIN):.0f}")
-        lines.append([f"{requests:,}", *cells])
-    return head + markdown("requests a trial|0 % fail|0.05 %|0.1 %|1 %|5 %", lines)
-
-
-def main() -> int:
-    chosen = arguments(__doc__, tenth=False)
-    runs = RUNS // 10 if chosen.tenth else RUNS
-    rows = []
-    for cell in cells():
-        rows.append(judge(cell, runs))
-        print(" | ".join(cells_of(rows[-1])), flush=True)
-    of_gates, kept = gates(runs // 2)
-    if not chosen.tenth:
-        text = table(rows, runs) + of_gates + success(runs) + NOTES
-        page(__file__).write_text(text, encoding="utf-8")
-    return 0 if kept and all(row.kept for row in rows) else 1
-
-
-NOTES = """
+{success}
 With fewer than six bring-ups a claim covers only these bring-ups: equal builds whose bring-ups differ \
 by 2 % "differ" in half of all single ones.
 With one case and bursts of minutes, intervals contain the ratio on *this* machine, and less often \
 the ratio on a quiet one.
 """
+
+
+def main() -> int:
+    """Print the tables; those of all runs are written."""
+    tenth = arguments(__doc__, tenth=False).tenth
+    runs = RUNS // 10 if tenth else RUNS
+    rows = [judge(cell, runs) for cell in cells()]
+    of_gates, kept = gates(runs // 2)
+    columns = "world|cases × blocks|false alarms|coverage|1.05 decided|1.1|1.3|“no difference” of equal sides|of 1.1"
+    text = PAGE.format(
+        runs=runs, seed=SEED, alarms=100 * FALSE_ALARMS_MAX, coverage=100 * COVERAGE_MIN, first=FIRST, most=MOST,
+        width=limits.GATE_WIDTH, claims=markdown(columns, [row.cells() for row in rows]), gates=of_gates,
+        success=success(runs),
+    )  # fmt: skip
+    publish(None if tenth else page(__file__), text)
+    return 0 if kept and all(row.kept for row in rows) else 1
+
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -18,7 +18,7 @@ from itertools import islice, repeat
 import numpy as np
 from tests.support.queueing import Closed, Seen, Station, simulate_closed
 
-from benches.harness import arguments, markdown, page
+from benches.harness import arguments, markdown, page, publish
 from svload.analysis.laws.every import Laws, laws_of
 from svload.analysis.laws.levels import Resource, Run
 
@@ -155,18 +155,16 @@ class Judged:
 
 def judge(chosen: Sequence[Model], blocks: int = BLOCKS, requests: int = REQUESTS) -> list[Judged]:
     """Simulate all models at all of their levels, then judge them."""
-    cells = [(model, users, block) for model in chosen for users in model.users for block in range(blocks)]
-    seen = iter(simulate_closed([model.network(users) for model, users, _ in cells], requests, SEED))
-    return [
-        _judged(model, [(users, block, next(seen)) for users in model.users for block in range(blocks)])
-        for model in chosen
-    ]
+    cells = [(model, users) for model in chosen for users in model.users for _ in range(blocks)]
+    seen = iter(simulate_closed([model.network(users) for model, users in cells], requests, SEED))
+    return [_judged(model, [*islice(seen, blocks * len(model.users))], blocks) for model in chosen]
 
 
-def _judged(model: Model, seen: Sequence[tuple[int, int, Seen]]) -> Judged:
-    runs = [_run(model, users, block, one) for users, block, one in seen]
+def _judged(model: Model, seen: Sequence[Seen], blocks: int) -> Judged:
+    users = np.repeat(model.users, blocks).tolist()
+    runs = [_run(model, n, at % blocks, one) for at, (n, one) in enumerate(zip(users, seen, strict=True))]
     laws = laws_of(runs, model.resources, "users")
-    broken = sum(_breaks(model, users, one) for users, _, one in seen)
+    broken = sum(_breaks(model, n, one) for n, one in zip(users, seen, strict=True))
     if laws is not None and laws.bounds is not None:
         mosts = [(level.throughput_rps, laws.bounds.at(level, "users")[0]) for level in laws.levels]
         broken += sum(rate > _EXCEEDED * most for rate, most in mosts)
@@ -232,7 +230,7 @@ def coverage(rows: Sequence[Row]) -> float:
     return sum(covered) / len(covered) if covered else 0.0
 
 
-HEAD = """# Laws simulated
+PAGE = """# Laws simulated
 
 `python -m benches.laws`: {models} models, seed {seed}; each at 5 to 9 numbers of users, with \
 {blocks} runs of {requests:,} requests at each.
@@ -247,7 +245,9 @@ the 95 % interval contains N*.
 no bound broken, no peak (no model has one).
   They don't apply to cells in brackets.
 
-"""
+{rows}
+Coverage over the {held} models with limits: {coverage:.1f} %. Largest error: {largest:.1f} %.
+{missed}"""
 COLUMNS = (
     "models|bracketed by the levels|median error, %|largest, %|covered|told|not bracketed|bounds broken|"
     "N_break/N*|within 25 %"
@@ -256,48 +256,43 @@ COLUMNS = (
 
 def table(rows: Sequence[Row]) -> str:
     """Return the page."""
-    models = sum(len(row.judged) for row in rows)
-    limits = {"within": 100 * WITHIN, "least": 100 * COVERAGE_MIN}
-    head = HEAD.format(models=models, seed=SEED, blocks=BLOCKS, requests=REQUESTS, **limits)
     held = [one for row in rows if row.cell.held for one in row.inside]
     missed = [f"MISSED {row.cell.name}: {why}\n" for row in rows for why in row.missed]
-    covered = f"Coverage over the {len(held)} models with limits: {100 * coverage(rows):.1f} %."
-    largest = f"Largest error: {100 * max(abs(one.off) for one in held):.1f} %."
-    cells = markdown(COLUMNS, [_cells(row) for row in rows])
-    return "".join([head, cells, f"\n{covered} {largest}\n", *missed])
+    return PAGE.format(
+        models=sum(len(row.judged) for row in rows), seed=SEED, blocks=BLOCKS, requests=REQUESTS,
+        within=100 * WITHIN, least=100 * COVERAGE_MIN, rows=markdown(COLUMNS, [_cells(row) for row in rows]),
+        held=len(held), coverage=100 * coverage(rows), largest=100 * max(abs(one.off) for one in held),
+        missed="".join(missed),
+    )  # fmt: skip
 
 
 def _cells(row: Row) -> list[str]:
     inside, outside = row.inside, row.outside
+    of = f"of {len(inside)}"
     cells = [row.cell.name if row.cell.held else f"({row.cell.name})", f"{len(inside)} of {len(row.judged)}"]
-    found = [(one.laws.break_at.value, one.model.n_star) for one in inside if one.laws]
-    breaks = [value / n_star for value, n_star in found if value]
     if inside:
         errors = np.abs([one.off for one in inside])
         known = errors[np.isfinite(errors)]
         without = f" ({len(inside) - len(known)} without)" if len(known) < len(inside) else ""
-        cells += [
-            f"{100 * np.median(errors):.1f}",
-            f"{100 * max(known, default=float('nan')):.1f}{without}",
-            f"{sum(one.covers for one in inside)} of {len(inside)}",
-            f"{sum(one.state == 'bracketed' for one in inside)} of {len(inside)}",
-        ]
+        cells += [f"{100 * np.median(errors):.1f}", f"{100 * max(known, default=float('nan')):.1f}{without}"]
+        cells.append(f"{sum(one.covers for one in inside)} {of}")
+        cells.append(f"{sum(one.state == 'bracketed' for one in inside)} {of}")
     else:
         cells += ["–"] * 4
     cells.append(f"{sum(one.state != 'bracketed' for one in outside)} of {len(outside)}" if outside else "–")
     cells.append(str(sum(one.bounds_broken for one in row.judged)))
+    found = [(one.laws.break_at.value, one.model.n_star) for one in inside if one.laws]
+    breaks = [value / n_star for value, n_star in found if value]
     near = sum(1 / 1.25 <= one <= 1.25 for one in breaks)
     return cells + ([f"{np.median(breaks):.2f}", f"{near} of {len(breaks)}"] if breaks else ["–", "–"])
 
 
 def main() -> int:
     """Print the table; for all models, also write it."""
-    chosen = list(models())[:: 10 if arguments(__doc__, tenth=False).tenth else 1]
-    rows = rows_of(judge(chosen))
+    tenth = arguments(__doc__, tenth=False).tenth
+    rows = rows_of(judge(list(models())[:: 10 if tenth else 1]))
     text = table(rows)
-    print(text, end="")
-    if len(chosen) == MODELS_A_CELL * len(CELLS):
-        page(__file__).write_text(text, encoding="utf-8")
+    publish(None if tenth else page(__file__), text)
     return 1 if "MISSED" in text or coverage(rows) < COVERAGE_MIN else 0
 
 

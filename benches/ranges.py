@@ -21,7 +21,7 @@ import sys
 import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -34,7 +34,7 @@ from tests.analysis.conftest import Bench, bench_of, with_config
 from tests.analysis.queues import Requests, as_trial, counted, measured, ranged, read, within
 from tests.support import make_run
 
-from benches.harness import arguments, markdown, page
+from benches.harness import arguments, markdown, page, publish
 from svload.analysis import limits
 from svload.analysis.quantiles import ranked_values
 from svload.model.executors import ConstantArrivalRate, ConstantVus
@@ -135,21 +135,19 @@ class Planted:
 
 @dataclass(frozen=True)
 class Judged:
-    """The ranges of one planted trial, as shares of each statistic."""
+    """The ranges of one planted trial, as shares of each statistic: how far the disturbance changed it
+    (`pushed`), how far down the range must reach to contain the truth (`needed`; half a percent needs none),
+    how far down it reaches (`below`), and the width of the undisturbed twin's own interval (`own`)."""
 
     kind: str
     server: str
     loop: str
     share: float
     requests: int
-    pushed: Mapping[str, float]
-    """how far the disturbance changed it"""
-    needed: Mapping[str, float]
-    """how far down the range must reach to contain the truth; half a percent needs none"""
-    below: Mapping[str, float]
-    """how far down it reaches"""
-    own: Mapping[str, float]
-    """width of the undisturbed twin's own interval"""
+    pushed: dict[str, float] = field(default_factory=dict)
+    needed: dict[str, float] = field(default_factory=dict)
+    below: dict[str, float] = field(default_factory=dict)
+    own: dict[str, float] = field(default_factory=dict)
 
 
 def main(given: Sequence[str] | None = None) -> int:
@@ -167,8 +165,7 @@ def main(given: Sequence[str] | None = None) -> int:
         quiet = [*judged(base, QUIET, seeds, QUIET_END_S)]
     text, missed = table(trials, quiet)
     head = HEAD.format(trials=len(trials), quiet=len(quiet), first=seeds[0], last=seeds[-1])
-    page(__file__).write_text(f"{head}\n{text}", encoding="utf-8")
-    print(text, end="")
+    publish(page(__file__), f"{head}\n{text}")
     return int(missed)
 
 
@@ -198,22 +195,18 @@ def table(trials: Sequence[Judged], quiet: Sequence[Judged]) -> tuple[str, bool]
     lines: list[list[object]] = []
     missed = False
     for name, mine in groups.items():
-        cells = []
+        cells, pushes = [], []
         for stat in STATS:
             held = sum(one.needed[stat] <= one.below[stat] for one in mine)
             missed |= binomtest(held, len(mine)).proportion_ci().high < 0.95
-            half, own = (_half([getattr(one, what)[stat] for one in mine]) for what in ("below", "own"))
+            widths = [(one.below[stat], one.own[stat], one.pushed[stat]) for one in mine]
+            half, own, push = 50 * np.median(widths, axis=0)
             cells.append(f"{100 * held / len(mine):.1f} %, ± {half:.2g} % ({own:.2g})")
+            pushes.append(f"± {push:.2g} %")
         if name == BESIDE:
-            pushes = [_half([one.pushed[stat] for one in mine]) for stat in STATS]
-            lines.append(["pushed, these", "", "", *(f"± {push:.2g} %" for push in pushes)])
+            lines.append(["pushed, these", "", "", *pushes])
         lines.append([name, len(mine), round(float(np.median([one.requests for one in mine]))), *cells])
     return markdown("|".join(("of", "trials", "requests", *STATS)), lines), missed
-
-
-def _half(widths: Sequence[float]) -> float:
-    """Return half of the median width in %."""
-    return 50 * float(np.median(widths))
 
 
 def judged(
@@ -223,27 +216,20 @@ def judged(
     for kind, server, loop, seed in product(kinds, SERVERS, LOOPS, seeds):
         dice = np.random.default_rng([seed, zlib.crc32(f"{kind} {server} {loop}".encode())])
         one = planted(base, dice, kinds[kind], server, loop, end_s)
-        yield _judged(kind, server, loop, one)
-
-
-def _judged(kind: str, server: str, loop: str, one: Planted) -> Judged:
-    found = ranged(one.trial, one.config, STATS)
-    seen, twin = (measured(trial, one.config, STATS) for trial in (one.trial, one.twin))
-    names = {stat: f"{one.config.groups[0].name}.response.{stat}" for stat in STATS}
-    needed, below = {}, {}
-    pushed = {stat: max(1 - one.true[stat] / one.seen[stat], 0.0) for stat in STATS}
-    for stat, name in names.items():
-        # A disturbed closed loop sends a different sequence of requests from then on; that is covered by the
-        # interval that every number has.
-        own = (seen[name].low or 0.0) / (seen[name].value or 1.0) if loop != "open" else 1.0
-        needed[stat] = max(1 - (one.true[stat] / one.seen[stat] + 0.005) / own, 0.0) if own else 0.0
-        harm = found.get(f"response.{stat}")
-        below[stat] = (harm.below if harm else 0.0) or 0.0
-    requests, widths = (
-        int(one.trial.intervals["due"].sum()),
-        {stat: _width(twin[names[stat]]) for stat in STATS},
-    )
-    return Judged(kind, server, loop, one.share, requests, pushed, needed, below, widths)
+        found = ranged(one.trial, one.config, STATS)
+        seen, twin = (measured(trial, one.config, STATS) for trial in (one.trial, one.twin))
+        result = Judged(kind, server, loop, one.share, int(one.trial.intervals["due"].sum()))
+        for stat in STATS:
+            name, left = f"{one.config.groups[0].name}.response.{stat}", one.true[stat] / one.seen[stat]
+            # A disturbed closed loop sends a different sequence of requests from then on; that is covered by
+            # the interval that every number has.
+            low = (seen[name].low or 0.0) / (seen[name].value or 1.0) if loop != "open" else 1.0
+            harm = found.get(f"response.{stat}")
+            result.pushed[stat] = max(1 - left, 0.0)
+            result.needed[stat] = max(1 - (left + 0.005) / low, 0.0) if low else 0.0
+            result.below[stat] = (harm.below if harm else 0.0) or 0.0
+            result.own[stat] = _width(twin[name])
+        yield result
 
 
 def _width(estimate: Estimate) -> float:

@@ -17,7 +17,7 @@ from math import exp, inf, log, sqrt
 
 import numpy as np
 
-from benches.harness import arguments, markdown, page
+from benches.harness import arguments, markdown, page, publish
 from svload.analysis.capacity.search import Answer, Budget, Reading, Search, next_step
 
 LIMIT = 900.0
@@ -85,44 +85,30 @@ def searched(server: Server, rng: np.random.Generator) -> tuple[Answer, int]:
     return step, len(seen)
 
 
-def row(server: Server, runs: int) -> tuple[tuple[str, ...], float]:
-    """Return the cells of a row, and the share of the answers that contain the limit."""
+def row(server: Server, runs: int) -> tuple[list[str], bool]:
+    """Return the cells of a row, and whether too few of its answers contain the limit."""
     rng = np.random.default_rng([20270115, *server.name.encode()])
     found = [searched(server, rng) for _ in range(runs)]
     limits = [one.limit for one, _ in found if one.state == "found" and one.limit is not None]
     late = LIMIT * exp(-server.trend)
     held = [one.low <= LIMIT * _TOLERANCE and one.high >= late / _TOLERANCE for one in limits]
     share = sum(held) / max(len(held), 1)
-    widths = [100 * one.width for one in limits] or [inf]
-    off = [100 * log(one.value / LIMIT) for one in limits] or [inf]
-    width, most = np.quantile(widths, (0.5, 0.9))
+    width, most = np.quantile([100 * one.width for one in limits] or [inf], (0.5, 0.9))
     count, most_trials = np.quantile([count for _, count in found], (0.5, 0.9))
-    cells = (
-        server.name,
-        f"{100 * share:.0f}",
-        f"{100 * (1 - len(limits) / runs):.0f}",
-        f"{width:.0f} % ({most:.0f} %)",
-        f"{np.median(off):+.1f} %",
-        f"{count:.0f} ({most_trials:.0f})",
-    )
-    return cells, share
+    off = np.median([100 * log(one.value / LIMIT) for one in limits] or [inf])
+    cells = [server.name, f"{100 * share:.0f}", f"{100 * (1 - len(limits) / runs):.0f}"]
+    cells += [f"{width:.0f} % ({most:.0f} %)", f"{off:+.1f} %", f"{count:.0f} ({most_trials:.0f})"]
+    return cells, server.judged and share < HOLDS
 
 
 def main(given: Sequence[str] | None = None) -> int:
     """Print the table."""
     runs = arguments(__doc__, given, runs=0).runs
-    print(COLUMNS.replace("|", " | "))
-    lines, missed = [], []
-    for server in servers():
-        cells, share = row(server, runs or 100)
-        lines.append(cells)
-        print(" | ".join(cells), flush=True)
-        if server.judged and share < HOLDS:
-            missed.append(f"\nMISSED {server.name}\n")
-    print(*missed, sep="")
-    if not runs:
-        head = "# The search on simulated servers\n\n`python -m benches.search`\n\n"
-        page(__file__).write_text("".join([head, markdown(COLUMNS, lines), *missed]), encoding="utf-8")
+    rows = [row(server, runs or 100) for server in servers()]
+    missed = [f"\nMISSED {cells[0]}\n" for cells, is_missed in rows if is_missed]
+    head = "# The search on simulated servers\n\n`python -m benches.search`\n\n"
+    text = head + markdown(COLUMNS, [cells for cells, _ in rows]) + "".join(missed)
+    publish(None if runs else page(__file__), text)
     return 1 if missed else 0
 
 
