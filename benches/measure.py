@@ -9,7 +9,7 @@ import resource
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,8 +76,7 @@ def run(
     command: Sequence[str],
     out: Path,
     timeout_s: float,
-    servers: frozenset[int],
-    environment: Mapping[str, str] | None = None,
+    servers: frozenset[int] = frozenset(),
     cores: Sequence[int] = (CLIENT_CORE,),
     codes: Sequence[int] = (0,),
 ) -> Cost:
@@ -92,7 +91,7 @@ def run(
     with out.open("wb") as stdout, out.with_suffix(".err").open("wb") as stderr:
         child = psutil.Popen(
             list(command), stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, start_new_session=True,
-            preexec_fn=pinned(*cores), env={**os.environ, **(environment or {})},
+            preexec_fn=pinned(*cores),
         )  # fmt: skip
     try:
         code = child.wait(timeout_s)
@@ -107,7 +106,7 @@ def run(
     served_s = sum(map(_tree_s, servers)) - served_s
     if code not in codes:
         found = out.with_suffix(".err").read_text(errors="replace").strip()[-300:]
-        raise Failed(f"{Path(command[0]).name} ended with {code}: {found}")
+        raise Failed(f"{out.stem} ended with {code}: {found}")
     foreign_s = float(spent_s[:, 0].sum()) - process_s - served_s
     return Cost(wall_s, process_s, float(spent_s[CLIENT_CORE].sum()), foreign_s)
 

@@ -112,10 +112,6 @@ class Tool:
         """Return the command line, without pipelining and with one thread."""
         raise NotImplementedError
 
-    def environment(self) -> dict[str, str]:
-        """Return variables added to the environment."""
-        return {}
-
     def read(self, job: Job, out: Path) -> Numbers:
         """Return its own account, from its stdout. Raise Failed if it can't be found."""
         raise NotImplementedError
@@ -263,15 +259,8 @@ class Svload(Tool):
         return super().can(job) and (not self.is_variant or job.rate_rps is not None)
 
     def command(self, job: Job) -> list[str]:
-        """The share is made by svload's own code from the model's types."""
-        spec = job.folder / "share.json"
         job = replace(job, quantum_ns=self.quantum_ns or job.quantum_ns)
-        spec.write_text(json.dumps(share_of(job, self.think)), encoding="utf-8")
-        return [sys.executable, "-m", "benches.share", str(spec), str(job.folder / "share.tables")]
-
-    def environment(self) -> dict[str, str]:
-        """Return where `benches` is found."""
-        return {"PYTHONPATH": str(Path(__file__).parents[1])}
+        return engine_command(job.folder, share_of(job, self.think))
 
     def read(self, job: Job, out: Path) -> Numbers:
         """Both identities of docs/method.md §1 are checked too."""
@@ -295,18 +284,13 @@ class SvloadCommand(Tool):
     ours = True
 
     def program(self) -> str | None:
-        """Return the svload command beside this interpreter."""
         return shutil.which("svload", path=str(Path(sys.executable).parent))
 
     def command(self, job: Job) -> list[str]:
         """Return what a user would type; headers can't be added, so its requests are shorter by the pad."""
         ca = ["--ca", str(job.ca)] if job.scheme == "https" else []
         pace = ["--rate", f"{job.rate_rps:g}"] if job.rate_rps else ["--vus", str(job.connections)]
-        return [str(self.program()), "load", job.url, *pace, "--duration", f"{job.seconds}s", *ca, "--json"]
-
-    def environment(self) -> dict[str, str]:
-        """Return variables that let it run although the bench holds the machine's lock."""
-        return {"SVLOAD_LOCK": "/dev/shm/svload-bench.lock"}
+        return svload_command("load", job.url, *pace, "--duration", f"{job.seconds}s", *ca, "--json")
 
     def read(self, job: Job, out: Path) -> Numbers:
         found = _json(out)
@@ -344,6 +328,21 @@ class Floor(Tool):
 
 THINKING = Svload("svload think", think=True)
 QUANTUM = Svload("svload quantum", quantum_ns=1_000_000)
+
+
+def svload_command(*words: str) -> list[str]:
+    """Return the svload command beside this interpreter, which runs although the bench holds the machine's
+    lock."""
+    program = str(Path(sys.executable).with_name("svload"))
+    return ["env", "SVLOAD_LOCK=/dev/shm/svload-bench.lock", program, *words]
+
+
+def engine_command(folder: Path, share: dict[str, Any]) -> list[str]:
+    """Return the command that runs a share and keeps its tables in share.tables; write share.json."""
+    spec = folder / "share.json"
+    spec.write_text(json.dumps(share), encoding="utf-8")
+    python = ["env", f"PYTHONPATH={Path(__file__).parents[1]}", sys.executable]
+    return [*python, "-m", "benches.share", str(spec), str(folder / "share.tables")]
 
 
 def share_of(job: Job, think: bool = False) -> dict[str, Any]:

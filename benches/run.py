@@ -12,23 +12,26 @@ import json
 import os
 import platform
 import random
+import shutil
 import signal
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from benches import specials, works
-from benches.against import Comparison, other_engine
+from benches.figures import Ratio, paired_ratio
 from benches.harness import KEPT, arguments
 from benches.measure import CLIENT_CORE, SERVER_CORE, Failed, adopt_orphans, build, busy_share
-from benches.peers import PEERS, QUANTUM, THINKING, Floor, Svload, SvloadCommand, Tool
-from benches.report import Result, table
-from benches.servers import Server, fast_server, nginx
+from benches.peers import PEERS, QUANTUM, THINKING, Floor, Job, Svload, SvloadCommand, Tool
+from benches.servers import fast_server, nginx
 from benches.specials import SPECIALS
-from benches.works import EFFORTS, WORKS, Bench
+from benches.works import EFFORTS, WORKS, Bench, Outcome, Result, table
 from svload.host.machine.facts import processor
+from svload.host.machine.lock import machine_lock
 
 MISSED, NOTHING, INTERRUPTED = 1, 2, 130
 NAMES = [*(work.key for work in WORKS), *SPECIALS]
@@ -64,33 +67,9 @@ def bench(effort: str, only: Sequence[str] = NAMES, seed: int | None = None) -> 
     return result
 
 
-def against(commit: str, effort: str, only: Sequence[str], seed: int | None) -> int:
-    """Measure this engine and another commit's in turn; return 0 if the limit of `Comparison` is kept, 1 if
-    not, 2 if nothing was measured."""
-    KEPT.mkdir(parents=True, exist_ok=True)
-    try:
-        other = other_engine(commit, KEPT.resolve(), _say)
-    except Failed as why:
-        _say(str(why))
-        return NOTHING
-    with _alone() as folder:
-        result = Result(effort, int(time.time()) if seed is None else seed, {})
-        run = Bench([Svload(), other], {}, folder, EFFORTS[effort], random.Random(result.seed), _say, {})
-        try:
-            run.programs = {"fast_server": build(Path(__file__).with_name("fast_server.c"), folder)}
-            _traffic(run, only, result, lambda: None)
-        except KeyboardInterrupt:
-            return INTERRUPTED
-    found = Comparison(other.name.removeprefix("svload "), result.outcomes, result.troubles)
-    print(found.table())
-    return NOTHING if not found.outcomes else 0 if found.passed else MISSED
-
-
 @contextlib.contextmanager
 def _alone() -> Iterator[Path]:
     """Reserve the machine: svload's lock, this process on the server's core. Yield the bench's folder."""
-    from svload.host.machine.lock import machine_lock
-
     KEPT.mkdir(parents=True, exist_ok=True)
     before = os.sched_getaffinity(0)
     if not {SERVER_CORE, CLIENT_CORE} <= before:
@@ -116,17 +95,16 @@ def _save(result: Result, folder: Path) -> None:
 
 
 def _measure(result: Result, chosen: Sequence[str], folder: Path) -> None:
-    effort, order = EFFORTS[result.effort], random.Random(result.seed)
     programs = {}
     for source in ("floor", "pacer", "fast_server"):
-        try:
+        with _noted(result, source):
             programs[source] = build(Path(__file__).with_name(f"{source}.c"), folder)
-        except Failed as why:
-            result.troubles.append(f"{source}: {why}")
     ours: list[Tool] = [Svload(), THINKING, QUANTUM, SvloadCommand()]
     all_tools = [*ours, *PEERS, Floor(programs.get("floor"))]
     tools = [tool for tool in all_tools if tool.program()]
     result.missing = {tool.name: tool.get for tool in all_tools if not tool.program()}
+    if missing := specials.lacking():
+        result.missing[specials.PEER] = f"{', '.join(missing)} (apt install redis-server redis-tools)"
     for name, get in result.missing.items():
         _say(f"{name} is not here and is left out ({get})")
     pads, result.request_bytes = works.pads_for(tools, folder)
@@ -136,41 +114,160 @@ def _measure(result: Result, chosen: Sequence[str], folder: Path) -> None:
     sizes = [size for peer in PEERS if (size := result.request_bytes.get(peer.name))]
     if any(abs(ours_bytes - size) > 0.1 * size for size in sizes):
         result.troubles.append("svload's request is more than 10 % from a peer's: the works are not the same")
-    run = Bench(tools, pads, folder, effort, order, _say, programs)
+    order = random.Random(result.seed)
+    run = Bench(tools, pads, folder, EFFORTS[result.effort], order, _say, programs)
     _traffic(run, chosen, result, lambda: _save(result, folder))
-    if missing := specials.lacking():
-        result.missing[specials.PEER] = f"{', '.join(missing)} (apt install redis-server redis-tools)"
-        chosen = [name for name in chosen if name != "redis"]
     for name, measure in SPECIALS.items():
-        if name in chosen:
-            try:
+        if name in chosen and not (name == "redis" and missing):
+            with _noted(result, name):
                 result.specials[name] = measure(run)
-            except (Failed, OSError) as why:
-                result.troubles.append(f"{name}: {why}")
             _save(result, folder)
 
 
 def _traffic(run: Bench, chosen: Sequence[str], result: Result, save: Callable[[], None]) -> None:
     asked = [work for work in WORKS if work.key in chosen]
     for name in dict.fromkeys(work.server for work in asked):
-        try:
-            with _server(run, name) as server:
-                for work in (one for one in asked if one.server == name):
-                    result.outcomes.append(run.measure(work, server))
+        with _noted(result, name), contextlib.ExitStack() as stack:
+            is_nginx = name == "nginx"
+            started = nginx(run.folder / name) if is_nginx else fast_server(run.program(name), run.folder)
+            server = stack.enter_context(started)
+            for work in (one for one in asked if one.server == name):
+                result.outcomes.append(run.measure(work, server))
+                save()
+                if work.half and (rate := works.half_rate(result.outcomes[-1], run.tools)):
+                    result.outcomes.append(run.measure(work, server, rate))
                     save()
-                    if work.half and (rate := works.half_rate(result.outcomes[-1], run.tools)):
-                        result.outcomes.append(run.measure(work, server, rate))
-                        save()
-        except (Failed, OSError) as why:
-            result.troubles.append(f"{name}: {why}")
 
 
-def _server(run: Bench, name: str) -> contextlib.AbstractContextManager[Server]:
-    return nginx(run.folder / "nginx") if name == "nginx" else fast_server(run.program(name), run.folder)
+@contextlib.contextmanager
+def _noted(result: Result, what: str) -> Iterator[None]:
+    """Add the reason why something could not be measured to the result's troubles, and go on."""
+    try:
+        yield
+    except (Failed, OSError) as why:
+        result.troubles.append(f"{what}: {why}")
 
 
 def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
+
+
+# Two engines in one run, alternated: that of this tree and that of another commit
+
+LIMIT = 1.02
+"""The highest ratio of this engine's CPU to the other's, over all works; for one work, if surely above it."""
+BUILD_BOUND_S = 900
+
+
+class OtherEngine(Svload):
+    """Another build of the engine, called like `Svload`, with the same share. For the works it is a peer."""
+
+    get = "git"
+    ours = False
+
+    def __init__(self, commit: str, module: Path) -> None:
+        super().__init__(f"svload {commit[:9]}")
+        self._module = module
+
+    def command(self, job: Job) -> list[str]:
+        """Make the share's process load that module instead of its own."""
+        return [*super().command(job), str(self._module)]
+
+
+@dataclass
+class Comparison:
+    """All works of one run. Ratios: process CPU per request, this engine over the other, paired by round."""
+
+    commit: str
+    outcomes: list[Outcome] = field(default_factory=list)
+    troubles: list[str] = field(default_factory=list)
+
+    @property
+    def overall(self) -> Ratio:
+        """Return the ratio over all works and rounds, equally weighted."""
+        rounds: dict[bool, dict[int, float]] = {True: {}, False: {}}
+        for at, outcome in enumerate(self.outcomes):
+            for cell in outcome.cells:
+                rounds[cell.ours] |= {1_000 * at + number: us for number, us in cell.by_round().items()}
+        return paired_ratio(rounds[True], rounds[False])
+
+    def failures(self) -> Iterator[str]:
+        """Yield what went wrong, and the works that are certainly slower."""
+        yield from self.troubles
+        for outcome in self.outcomes:
+            yield from (f"{outcome.name}: {why}" for cell in outcome.cells for why in cell.failures)
+            if outcome.ratio.low > LIMIT:
+                yield f"{outcome.name} is surely slower"
+
+    @property
+    def passed(self) -> bool:
+        """Return if every run counted, the overall ratio is within the limit, and no work is surely
+        slower."""
+        return not any(self.failures()) and self.overall.value <= LIMIT
+
+    def table(self) -> str:
+        """Return one line per work, then the verdict."""
+        lines = [f"this engine ÷ that of {self.commit[:12]}, process CPU a request (95 %)"]
+        lines += [f"  {outcome.name:<20} {outcome.ratio}" for outcome in self.outcomes]
+        lines += [f"  {'all':<20} {self.overall}", *(f"  ! {why}" for why in self.failures())]
+        return "\n".join([*lines, f"{'kept' if self.passed else 'MISSED'}: at most {LIMIT:.2f} over all"])
+
+
+def other_engine(commit: str) -> OtherEngine:
+    """Return the engine of a commit, built once in a worktree, with the crates that it has locked, and kept.
+    Raise Failed if git or cargo does."""
+    full = _output(["git", "rev-parse", "--verify", f"{commit}^{{commit}}"]).strip()
+    engines = KEPT.resolve() / "engines"
+    module = engines / full / "_native.abi3.so"
+    if not module.exists():
+        _say(f"building the engine of {full[:12]} (once; a minute or two)")
+        module.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="svload-bench-") as place:
+            tree = Path(place) / "tree"
+            _output(["git", "worktree", "add", "--detach", str(tree), full])
+            try:
+                _output([sys.executable, "tools/cargo_lock.py", "write"], tree)
+                cargo = "cargo build --release --locked --package svload-native"
+                variables = f"CARGO_TARGET_DIR={engines / 'target'} PYO3_PYTHON={sys.executable}"
+                words = f"env {variables} PYO3_BUILD_EXTENSION_MODULE=1 {cargo}".split()
+                _output([*words, "--manifest-path", "engine/Cargo.toml"], tree)
+            finally:
+                _output(["git", "worktree", "remove", "--force", str(tree)])
+        part = module.with_suffix(".part")
+        shutil.copy2(engines / "target" / "release" / "lib_native.so", part)
+        part.replace(module)
+    return OtherEngine(full, module)
+
+
+def _output(command: Sequence[str], folder: Path = Path()) -> str:
+    done = subprocess.run(
+        list(command), cwd=folder, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False,
+        timeout=BUILD_BOUND_S,
+    )  # fmt: skip
+    if done.returncode:
+        raise Failed(f"{' '.join(command[:3])} failed: {done.stderr.strip()[-500:]}")
+    return done.stdout
+
+
+def against(commit: str, effort: str, only: Sequence[str], seed: int | None) -> int:
+    """Measure this engine and another commit's in turn; return 0 if the limit of `Comparison` is kept, 1 if
+    not, 2 if nothing was measured."""
+    try:
+        other = other_engine(commit)
+    except Failed as why:
+        _say(str(why))
+        return NOTHING
+    with _alone() as folder:
+        result = Result(effort, int(time.time()) if seed is None else seed, {})
+        run = Bench([Svload(), other], {}, folder, EFFORTS[effort], random.Random(result.seed), _say, {})
+        try:
+            run.programs = {"fast_server": build(Path(__file__).with_name("fast_server.c"), folder)}
+            _traffic(run, only, result, lambda: None)
+        except KeyboardInterrupt:
+            return INTERRUPTED
+    found = Comparison(other.name.removeprefix("svload "), result.outcomes, result.troubles)
+    print(found.table())
+    return NOTHING if not found.outcomes else 0 if found.passed else MISSED
 
 
 if __name__ == "__main__":

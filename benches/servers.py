@@ -26,7 +26,7 @@ _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 _RECORDED = b"HTTP/1.1 200 OK\r\nContent-Length: 1024\r\nConnection: keep-alive\r\n\r\n" + b"x" * 1024
 
 _NGINX = """
-daemon off; master_process on; worker_processes 1; pid {folder}/nginx.pid; error_log {folder}/error.log warn;
+daemon off; master_process on; worker_processes 1; pid {folder}/nginx.pid; error_log stderr warn;
 worker_rlimit_nofile 16384; {user}
 events {{ worker_connections 12000; use epoll; }}
 http {{
@@ -110,30 +110,28 @@ def nginx(folder: Path) -> Iterator[Server]:
     conf = folder / "nginx.conf"
     ports = {"http": http_port, "https": https_port, "status": status_port, "http2": http2_port}
     conf.write_text(_NGINX.format(folder=folder, user=user, ciphers=CIPHERS, **ports))
-    command = [program, "-p", str(folder), "-c", str(conf), "-e", str(folder / "error.log")]
-    with running(command, folder / "nginx.out") as child:
-        server = Server(http_port, frozenset({child.pid}), https_port, ca, status_port, http2_port)
-        until_up(child, [*ports.values()], folder / "error.log")
-        yield server
+    command = [program, "-p", str(folder), "-c", str(conf), "-e", "stderr"]
+    with running(command, folder / "nginx.out", lambda: all(map(accepts, ports.values()))) as child:
+        yield Server(http_port, frozenset({child.pid}), https_port, ca, status_port, http2_port)
 
 
 @contextlib.contextmanager
 def fast_server(program: Path, folder: Path) -> Iterator[Server]:
     """Run the bare C server of fast_server.c on the server core."""
     count_file = folder / "fast_server.count"
-    with running([str(program), str(count_file)], folder / "fast_server.out") as child:
-        port = int(_first_line(child, folder / "fast_server.out"))
-        yield Server(port, frozenset({child.pid}), count_file=count_file)
+    out = folder / "fast_server.out"
+    with running([str(program), str(count_file)], out, lambda: b"\n" in out.read_bytes()) as child:
+        yield Server(int(out.read_text()), frozenset({child.pid}), count_file=count_file)
 
 
 @contextlib.contextmanager
 def truth(folder: Path) -> Iterator[tuple[Server, int]]:
     """Run the known-truth server with request log; yield it, and its admin port; `/v1/a/c/o` is 1 KiB."""
-    config = folder / "truth.json"
+    config, out = folder / "truth.json", folder / "truth.out"
     config.write_text(json.dumps({"role": "store", "http_port": 0, "admin_port": 0, "log": True}))
     command = [sys.executable, "-m", "svload.truth", "--config", str(config)]
-    with running(command, folder / "truth.out") as child:
-        ports = json.loads(_first_line(child, folder / "truth.out"))
+    with running(command, out, lambda: b"\n" in out.read_bytes()) as child:
+        ports = json.loads(out.read_text().partition("\n")[0])
         for path, body in (("/v1/a/c", b""), ("/v1/a/c/o", b"x" * 1024)):
             ask(ports["http_port"], "PUT", path, body)
         yield Server(ports["http_port"], frozenset({child.pid})), ports["admin_port"]
@@ -190,14 +188,21 @@ def free_ports(count: int) -> list[int]:
 
 
 @contextlib.contextmanager
-def running(command: Sequence[str], out: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a program on the server core until the block ends."""
+def running(
+    command: Sequence[str], out: Path, is_up: Callable[[], bool]
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a program on the server core, from when it is up until the block ends; its output goes to `out`.
+    Raise Failed if it does not come up."""
     with out.open("wb") as file:
         child = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT,
-            preexec_fn=pinned(SERVER_CORE),
-        )  # fmt: skip
+            command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, preexec_fn=pinned(SERVER_CORE)
+        )
     try:
+        deadline = time.monotonic() + _UP_S
+        while not is_up():
+            if child.poll() is not None or time.monotonic() > deadline:
+                raise Failed(f"{out.stem} did not come up: {out.read_text(errors='replace')[-300:].strip()}")
+            time.sleep(0.02)
         yield child
     finally:
         child.terminate()
@@ -206,22 +211,3 @@ def running(command: Sequence[str], out: Path) -> Iterator[subprocess.Popen[byte
         except subprocess.TimeoutExpired:
             child.kill()
             child.wait(5)
-
-
-def until_up(child: subprocess.Popen[bytes], ports: Sequence[int], log: Path) -> None:
-    """Wait until it listens on all ports. Raise Failed if it does not."""
-    _awaited(child, log, lambda: all(map(accepts, ports)))
-
-
-def _first_line(child: subprocess.Popen[bytes], out: Path) -> str:
-    _awaited(child, out, lambda: b"\n" in out.read_bytes())
-    return out.read_text(errors="replace").partition("\n")[0]
-
-
-def _awaited(child: subprocess.Popen[bytes], log: Path, is_up: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + _UP_S
-    while not is_up():
-        if child.poll() is not None or time.monotonic() > deadline:
-            tail = log.read_text(errors="replace")[-300:] if log.exists() else ""
-            raise Failed(f"{log.stem} did not come up: {tail.strip()}")
-        time.sleep(0.02)

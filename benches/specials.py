@@ -5,11 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import os
 import re
 import shutil
 import subprocess
-import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -20,30 +18,37 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+from tests.servers import accepts
 
 from benches.figures import gap_error_ms, slope
 from benches.measure import CLIENT_CORE, SERVER_CORE, Cost, Failed, noted, pinned, run
-from benches.peers import CONNECTIONS, QUANTUM, THINKING, Job, Svload, SvloadCommand, Tool, share_of_group
-from benches.report import work_block
-from benches.servers import Server, free_ports, log_stamps, nginx, recorded, running, truth, until_up
-from benches.works import Bench, Cell, Outcome, Special, Work
+from benches.peers import (
+    CONNECTIONS,
+    QUANTUM,
+    THINKING,
+    Job,
+    Svload,
+    SvloadCommand,
+    Tool,
+    engine_command,
+    share_of_group,
+    svload_command,
+)
+from benches.servers import Server, free_ports, log_stamps, nginx, recorded, running, truth
+from benches.works import Bench, Cell, Limit, Outcome, Special, Work, work_block
 from svload.analysis.quantiles import ranked_counts
 from svload.store.raw import read_tables
 
 CONTROL = "epoll_pwait2 loop (C)"
 BOTH_CORES = (SERVER_CORE, CLIENT_CORE)
 """Used while a command is timed as typed: nothing else runs then, and users don't type `taskset`."""
-
-
-def _rounds(bench: Bench) -> range:
-    return range(min(bench.effort.rounds, 5))
+MOST_ROUNDS = 5
 
 
 def _woke_ns(bench: Bench, rate_rps: float, seconds: int) -> tuple[list[int], Cost]:
     """Return when a loop that only waits woke, and its cost."""
     out = bench.folder / "pacer.out"
-    command = [str(bench.program("pacer")), f"{rate_rps:g}", str(seconds)]
-    cost = run(command, out, seconds + 30.0, frozenset())
+    cost = run([str(bench.program("pacer")), f"{rate_rps:g}", str(seconds)], out, seconds + 30.0)
     return json.loads(out.read_text())["woke_ns"], replace(cost, requests=round(rate_rps * seconds))
 
 
@@ -58,84 +63,76 @@ def measure_pacing(bench: Bench) -> Special:
     rate_rps, seconds = 500.0, 2 * bench.effort.long_s
     found: dict[str, list[float]] = defaultdict(list)
     failures: list[str] = []
+    of_others: list[str] = []
     with truth(bench.folder) as (server, admin_port):
         job = _job(bench, server, seconds, rate_rps, path="/v1/a/c/o")
         able = [tool for tool in bench.tools if tool.can(job) and (not tool.ours or tool.name == Svload.name)]
         tools: dict[str, Tool | None] = {CONTROL: None, **{tool.name: tool for tool in able}}
-        for number in _rounds(bench):
-            for name in bench.order.sample(list(tools), len(tools)):
-                with noted(failures, f"{name}: round {number + 1}: "):
-                    if (tool := tools[name]) is None:
-                        stamps, _ = _woke_ns(bench, rate_rps, seconds)
-                    else:
-                        log_stamps(admin_port)
-                        bench.run(tool, job, server)
-                        stamps = log_stamps(admin_port)
-                    if len(stamps) < 0.95 * rate_rps * seconds:
-                        raise Failed(f"{len(stamps)} of {rate_rps * seconds:.0f} requests came")
-                    found[name].append(gap_error_ms(stamps, rate_rps))
-            bench.say(f"pacing: round {number + 1}")
+        for number, name in bench.rounds("pacing", list(tools), MOST_ROUNDS):
+            with noted(failures if name == Svload.name else of_others, f"{name}: round {number + 1}: "):
+                if (tool := tools[name]) is None:
+                    stamps, _ = _woke_ns(bench, rate_rps, seconds)
+                else:
+                    log_stamps(admin_port)
+                    bench.run(tool, job, server)
+                    stamps = log_stamps(admin_port)
+                if len(stamps) < 0.95 * rate_rps * seconds:
+                    raise Failed(f"{len(stamps)} of {rate_rps * seconds:.0f} requests came")
+                found[name].append(gap_error_ms(stamps, rate_rps))
     p99_ms = {name: median(several) for name, several in found.items()}
-    limit_ms, ours_ms = max(0.25, 1.2 * p99_ms.get(CONTROL, 0.0)), p99_ms.get(Svload.name, math.inf)
-    title = f"Pacing at {rate_rps:.0f} req/s, {seconds} s a round: p99 error of the gaps as received, ms"
-    lines = [
-        title,
-        *(f"  {name:<22} {p99_ms[name]:>8.3f}" for name in sorted(p99_ms, key=p99_ms.__getitem__)),
-    ]
-    ours_failed = any(one.startswith(f"{Svload.name}: ") for one in failures)
-    figure = f"p99 gap error {ours_ms:.3f} ms, at most {limit_ms:.3f} ms"
-    return Special(ours_ms <= limit_ms and not ours_failed, figure, lines, failures, dict(found))
+    lines = [f"Pacing at {rate_rps:.0f} req/s, {seconds} s a round: p99 error of the gaps as received, ms"]
+    lines += [f"  {name:<22} {p99_ms[name]:>8.3f}" for name in sorted(p99_ms, key=p99_ms.__getitem__)]
+    lines += [f"  ! {why}" for why in of_others]
+    most_ms = max(0.25, 1.2 * p99_ms.get(CONTROL, 0.0))
+    limit = Limit("p99 gap error {:.3f} ms, at most {:.3f} ms", p99_ms.get(Svload.name, math.inf), most_ms)
+    return Special.of(lines, failures, dict(found), limit)
 
 
 LAG_RPS, SPIN_NS, SPINNING_LIMIT_US = 20_000.0, 60_000, 5.0
+SPINNING = "svload, spin: 60us"
 
 
 def measure_lag(bench: Bench) -> Special:
     """Compare the engine's own lag histogram at 20,000 requests/s with the lateness of a loop that only
     wakes: p50 ≤ control + 10 µs and p99 ≤ max(200 µs, 1.2 × control); with `spin: 60us` p50 ≤ 5 µs."""
-    seconds = bench.effort.long_s
-    names = {0: "svload", SPIN_NS: "svload, spin: 60us", None: CONTROL}
-    found: dict[str, list[tuple[float, float]]] = {name: [] for name in names.values()}
-    spun_us: dict[str, list[float]] = defaultdict(list)
+    seconds, names = bench.effort.long_s, (Svload.name, SPINNING, CONTROL)
+    found: dict[str, list[tuple[float, ...]]] = {name: [] for name in names}
     failures: list[str] = []
     with nginx(bench.folder / "nginx") as server:
         job = _job(bench, server, seconds, LAG_RPS)
-        for _ in _rounds(bench):
-            for spin_ns in bench.order.sample(list(names), len(names)):
-                name = names[spin_ns]
-                with noted(failures):
-                    if spin_ns is None:
-                        woke, _ = _woke_ns(bench, LAG_RPS, seconds)
-                        late_us = np.array(woke) / 1e3 - np.arange(len(woke)) * 1e6 / LAG_RPS
-                        found[name].append(tuple(np.quantile(late_us, (0.5, 0.99)).tolist()))
-                        continue
-                    _, counted = bench.run(Svload(), replace(job, spin_ns=spin_ns), server)
-                    if counted.requests < 0.99 * LAG_RPS * seconds:
-                        raise Failed(f"only {counted.requests} requests")
-                    found[name].append(_lag_us(bench.folder / "share.tables"))
-                    spun_ns = sum(thread["spin_ns"] for thread in counted.summary["threads"])
-                    spun_us[name].append(spun_ns / counted.requests / 1e3)
-    bench.say("lag: done")
+        for _, name in bench.rounds("lag", names, MOST_ROUNDS):
+            with noted(failures):
+                if name == CONTROL:
+                    woke, _ = _woke_ns(bench, LAG_RPS, seconds)
+                    late_us = np.array(woke) / 1e3 - np.arange(len(woke)) * 1e6 / LAG_RPS
+                    found[name].append((*np.quantile(late_us, (0.5, 0.99)).tolist(), 0.0))
+                    continue
+                spinning = replace(job, spin_ns=SPIN_NS if name == SPINNING else 0)
+                _, counted = bench.run(Svload(), spinning, server)
+                if counted.requests < 0.99 * LAG_RPS * seconds:
+                    raise Failed(f"only {counted.requests} requests")
+                spun_ns = sum(thread["spin_ns"] for thread in counted.summary["threads"])
+                found[name].append((*_lag_us(bench.folder), spun_ns / counted.requests / 1e3))
     lines = [f"Generator lag at {LAG_RPS:.0f} req/s, 1 KiB from nginx: p50 and p99 in µs"]
-    middle = {name: np.median(both, axis=0) for name, both in found.items() if both}
-    for name, (p50, p99) in middle.items():
-        spun = f"   ({median(spun_us[name]):.1f} µs a request spun)" if spun_us[name] else ""
-        lines.append(f"  {name:<22} {p50:>8.1f} {p99:>8.1f}{spun}")
+    middle = {name: np.median(several, axis=0) for name, several in found.items() if several}
+    for name, (p50, p99, spun) in middle.items():
+        spent = "" if name == CONTROL else f"   ({spun:.1f} µs a request spun)"
+        lines.append(f"  {name:<22} {p50:>8.1f} {p99:>8.1f}{spent}")
     if len(middle) < len(names):
-        return Special(False, "not measured", lines, failures, dict(found))
-    ours, spinning, control = (middle[name] for name in names.values())
-    most = (control[0] + 10.0, max(200.0, 1.2 * control[1]))
-    figure = (
-        f"p50 {ours[0]:.1f} µs, at most {most[0]:.1f}; p99 {ours[1]:.1f} µs, at most {most[1]:.1f}; "
-        f"with spin: 60us p50 {spinning[0]:.1f} µs, at most {SPINNING_LIMIT_US:g}"
-    )
-    kept = bool(ours[0] <= most[0] and ours[1] <= most[1] and spinning[0] <= SPINNING_LIMIT_US)
-    return Special(kept and not failures, figure, lines, failures, dict(found))
+        return Special.of(lines, failures, found)
+    ours, spinning_us, control = (middle[name] for name in names)
+    return Special.of(
+        lines, failures, found,
+        Limit("p50 {:.1f} µs, at most {:.1f}", ours[0], control[0] + 10.0),
+        Limit("p99 {:.1f} µs, at most {:.1f}", ours[1], max(200.0, 1.2 * control[1])),
+        Limit("with spin: 60us p50 {:.1f} µs, at most {:g}", spinning_us[0], SPINNING_LIMIT_US),
+    )  # fmt: skip
 
 
-def _lag_us(tables: Path) -> tuple[float, float]:
+def _lag_us(folder: Path) -> tuple[float, float]:
     """Return p50 and p99 of the generator lag (metric 3 of engine/docs/results.md) in all histograms."""
-    table = {name: cells for name, (_, cells) in read_tables(tables)["histograms"].items()}
+    tables = read_tables(folder / "share.tables")
+    table = {name: cells for name, (_, cells) in tables["histograms"].items()}
     lag = np.frombuffer(table["metric"], np.uint8) == 3
     buckets, counts = np.frombuffer(table["bucket"], np.uint32), np.frombuffer(table["count"], np.uint64)
     ranked = ranked_counts(np.bincount(buckets[lag], weights=counts[lag]))
@@ -168,42 +165,38 @@ def measure_warm(bench: Bench) -> Special:
         _svload_warm("--for", "10m")
         return _type_loads(bench, "after `svload warm`", WARM_LIMIT_S, wait_for_spare)
     except subprocess.CalledProcessError as why:
-        title = "First request after `svload warm`"
-        return Special(False, "not measured", [title], [f"svload warm: {why.stderr}"])
+        return Special.of(["First request after `svload warm`"], [f"svload warm: {why.stderr}"], None)
     finally:
         _svload_warm("--end")
 
 
 def _svload_warm(*words: str) -> None:
     """Run `svload warm` on the same cores and in the same environment as the loads."""
-    tool = SvloadCommand()
     subprocess.run(
-        [str(tool.program()), "warm", *words], preexec_fn=pinned(*BOTH_CORES), capture_output=True, text=True,
-        check=True, timeout=60, env={**os.environ, **tool.environment()},
+        svload_command("warm", *words), preexec_fn=pinned(*BOTH_CORES), capture_output=True, text=True,
+        check=True, timeout=60,
     )  # fmt: skip
 
 
 def _type_loads(bench: Bench, before: str, limit_s: float, ready: Callable[[], None]) -> Special:
     """Measure the seconds from the command's start to its first load request; the slowest try counts."""
-    tool, tries_s = SvloadCommand(), []
+    tries_s: list[float] = []
     failures: list[str] = []
-    for _ in range(bench.effort.rounds):
+    for _, name in bench.rounds(f"first request, {before}", ["first"]):
         ready()
         with recorded() as (port, heads), noted(failures):
             begun_ns = time.monotonic_ns()
-            marked, out = f"/first-{begun_ns}", bench.folder / "first.out"
-            command = tool.command(Job(port=port, path=marked, connections=1, folder=bench.folder))
-            run(command, out, 60, frozenset(), tool.environment(), BOTH_CORES, codes=(0, 4))
+            marked = f"/{name}-{begun_ns}"
+            command = SvloadCommand().command(Job(port=port, path=marked, connections=1))
+            run(command, bench.folder / f"{name}.out", 60, cores=BOTH_CORES, codes=(0, 4))
             came = [at for at, head in heads if marked.encode() in head and b"User-Agent: svload" in head]
             if not came:
                 raise Failed("no request came")
             tries_s.append((min(came) - begun_ns) / 1e9)
-    bench.say(f"first request, {before}: done")
-    slowest_s = max(tries_s, default=math.inf)
     tries = " ".join(f"{one:.2f}" for one in tries_s)
     title = f"First request after `svload load` is typed, {before}: {tries} s"
-    figure = f"slowest {slowest_s:.2f} s, at most {limit_s} s"
-    return Special(slowest_s <= limit_s and not failures, figure, [title], failures, tries_s)
+    limit = Limit("slowest {:.2f} s, at most {} s", max(tries_s, default=math.inf), limit_s)
+    return Special.of([title], failures, tries_s, limit)
 
 
 FEW, MANY, CROWD_RPS = 100, 10_000, 10_000.0
@@ -211,50 +204,48 @@ MEMORY_LIMIT_KIB, QUANTUM_LIMIT = 6.0, 0.12
 """A connection's memory, and the share of a core with `pacing_quantum: 1ms`."""
 RAMP_SLACK = 0.9
 """The first second spreads the starts, and a cycle is think time plus response, which bounds the rate."""
+CROWD = {
+    "memory": "memory a connection, KiB",
+    "ours": "svload, µs of CPU a request",
+    "control": "epoll_pwait2 loop, µs of CPU a wake-up",
+    "quantum": "svload, pacing_quantum: 1ms, µs",
+}
 
 
 def measure_crowd(bench: Bench) -> Special:
     """Load by 10,000 users with one request per second each: memory as a slope between 100 and 10,000
     connections at one rate, CPU as a slope between a short and a long run. At most 6 KiB per connection
     (worst round), 1.5 × the control's CPU + 5 µs per request, and 12 % of a core in quanta (medians)."""
-    found: dict[str, list[float]] = defaultdict(list)
+    found: dict[str, list[float]] = {name: [] for name in CROWD}
     failures: list[str] = []
+    spans_s = (2, 2 + bench.effort.long_s)
     with nginx(bench.folder / "nginx") as server:
-        short_s, long_s = 2, 2 + bench.effort.long_s
-        job = _job(bench, server, short_s, CROWD_RPS, connections=MANY)
-        for _ in _rounds(bench):
+        job = _job(bench, server, spans_s[1], CROWD_RPS, connections=MANY)
+        ran = partial(_crowd, bench, server)
+        for _ in bench.rounds("crowd", [""], MOST_ROUNDS):
             with noted(failures):
-                few_bytes, _ = _crowd(bench, server, replace(job, connections=FEW, seconds=long_s))
-                _, short = _crowd(bench, server, job)
-                many_bytes, long = _crowd(bench, server, replace(job, seconds=long_s))
+                few_bytes, _ = ran(replace(job, connections=FEW))
+                (_, short), (many_bytes, long) = (ran(replace(job, seconds=span)) for span in spans_s)
                 found["memory"].append((many_bytes - few_bytes) / (MANY - FEW) / 1024)
                 found["ours"].append(slope(short, long).process_us)
                 grid = replace(job, quantum_ns=QUANTUM.quantum_ns)
-                ends = (_crowd(bench, server, replace(grid, seconds=span))[1] for span in (short_s, long_s))
-                found["quantum"].append(slope(*ends).process_us)
-                woke = (_woke_ns(bench, CROWD_RPS, span)[1] for span in (short_s, long_s))
-                found["control"].append(slope(*woke).process_us)
-    bench.say("crowd: done")
+                found["quantum"].append(
+                    slope(*(ran(replace(grid, seconds=s))[1] for s in spans_s)).process_us
+                )
+                found["control"].append(
+                    slope(*(_woke_ns(bench, CROWD_RPS, s)[1] for s in spans_s)).process_us
+                )
     lines = [f"{MANY:,} connections at 1 req/s each, 1 KiB from nginx (plain; without kernel socket memory)"]
-    for title, name, unit in (
-        ("memory a connection", "memory", "KiB"),
-        ("svload, CPU a request", "ours", "µs"),
-        ("epoll_pwait2 loop, CPU a wake-up", "control", "µs"),
-        ("svload, pacing_quantum: 1ms", "quantum", "µs"),
-    ):
-        if found[name]:
-            lines.append(f"  {title:<34} {median(found[name]):>8.2f} {unit}")
+    lines += [f"  {title:<40} {median(found[name]):>8.2f}" for name, title in CROWD.items() if found[name]]
     if not found["control"]:
-        return Special(False, "not measured", lines, failures, dict(found))
-    most_us, ours_us = 1.5 * median(found["control"]) + 5.0, median(found["ours"])
-    share, memory_kib = median(found["quantum"]) * CROWD_RPS / 1e6, max(found["memory"])
-    figure = (
-        f"{memory_kib:.2f} KiB a connection, at most {MEMORY_LIMIT_KIB:g}; "
-        f"{ours_us:.2f} µs a request, at most {most_us:.2f}; "
-        f"{share:.1%} of a core with pacing_quantum: 1ms, at most {QUANTUM_LIMIT:.0%}"
-    )
-    kept = memory_kib <= MEMORY_LIMIT_KIB and ours_us <= most_us and share <= QUANTUM_LIMIT
-    return Special(kept and not failures, figure, lines, failures, dict(found))
+        return Special.of(lines, failures, found)
+    most_us, share = 1.5 * median(found["control"]) + 5.0, median(found["quantum"]) * CROWD_RPS / 1e6
+    return Special.of(
+        lines, failures, found,
+        Limit("{:.2f} KiB a connection, at most {:g}", max(found["memory"]), MEMORY_LIMIT_KIB),
+        Limit("{:.2f} µs a request, at most {:.2f}", median(found["ours"]), most_us),
+        Limit("{:.1%} of a core with pacing_quantum: 1ms, at most {:.0%}", share, QUANTUM_LIMIT),
+    )  # fmt: skip
 
 
 def _crowd(bench: Bench, server: Server, job: Job) -> tuple[int, Cost]:
@@ -291,20 +282,21 @@ def measure_redis(bench: Bench) -> Special:
     outcomes = []
     with _redis(bench.folder) as (port, pids):
         for depth in PER_SECOND:
-            cells = [Cell(Svload.name, True, False), Cell(PEER, False, False)]
+            cells = {Svload.name: Cell(Svload.name, True, False), PEER: Cell(PEER, False, False)}
             title = f"Redis: GET of 64 B, {CONNECTIONS} connections, {depth} commands together"
-            outcomes.append(Outcome(Work(f"pipeline {depth}", title, REDIS_LIMIT), None, cells))
-            for number in range(bench.effort.rounds):
-                for cell in bench.order.sample(cells, 2):
-                    with noted(cell.failures, f"round {number + 1}: "):
-                        ran = partial(_commands, bench, port, pids, cell.tool, depth)
-                        cell.slopes[number] = bench.pair(ran)
-                bench.say(f"redis: pipeline {depth}, round {number + 1} of {bench.effort.rounds}")
+            work = Work(f"pipeline {depth}", title, REDIS_LIMIT)
+            outcomes.append(Outcome(work, None, list(cells.values())))
+            for number, name in bench.rounds(f"redis: pipeline {depth}", list(cells)):
+                with noted(cells[name].failures, f"round {number + 1}: "):
+                    ran = partial(_commands, bench, port, pids, name, depth)
+                    cells[name].slopes[number] = bench.pair(ran)
     lines = [line for outcome in outcomes for line in work_block(outcome)]
-    figure = f"≤ {REDIS_LIMIT:.2f} × {PEER}, " + ", ".join(f"{one.name}: {one.ratio}" for one in outcomes)
-    clean = not any(cell.failures for outcome in outcomes for cell in outcome.cells)
-    kept = clean and all(one.ratio.value <= REDIS_LIMIT for one in outcomes)
-    return Special(kept, figure, lines, samples=outcomes)
+    limits = [
+        Limit(f"{one.name}: {one.ratio}, at most {{1:.2f}}", one.ratio.value, REDIS_LIMIT) for one in outcomes
+    ]
+    found = Special.of(lines, [], outcomes, *limits)
+    failed = any(cell.failures for outcome in outcomes for cell in outcome.cells)
+    return replace(found, passed=found.passed and not failed)
 
 
 @contextlib.contextmanager
@@ -313,8 +305,7 @@ def _redis(folder: Path) -> Iterator[tuple[int, frozenset[int]]]:
     (port,) = free_ports(1)
     options = f"--port {port} --bind 127.0.0.1 --appendonly no"
     command = ["redis-server", *options.split(), "--save", "", "--dir", str(folder)]
-    with running(command, folder / "redis.out") as child:
-        until_up(child, [port], folder / "redis.out")
+    with running(command, folder / "redis.out", lambda: accepts(port)) as child:
         _answer(PEER, port, "-q -n 1 -c 1 -d 64 -t set")
         yield port, frozenset({child.pid})
 
@@ -335,11 +326,9 @@ def _commands(bench: Bench, port: int, pids: frozenset[int], name: str, depth: i
     out, commands = bench.folder / f"{name}.out", seconds * PER_SECOND[depth]
     command = [PEER, *f"-p {port} -q -t get -n {commands} -c {CONNECTIONS} -P {depth}".split()]
     if name != PEER:
-        spec = bench.folder / "redis.share.json"
-        spec.write_text(json.dumps(redis_share(port, depth, commands)), encoding="utf-8")
-        command = [sys.executable, "-m", "benches.share", str(spec), str(bench.folder / "redis.tables")]
+        command = engine_command(bench.folder, redis_share(port, depth, commands))
     before = _gets(port)
-    cost = run(command, out, 120, pids, Svload().environment())
+    cost = run(command, out, 120, pids)
     asked = _gets(port) - before
     if abs(asked - commands) > CONNECTIONS * depth:
         raise Failed(f"{commands} commands were to be asked, the server counts {asked}")

@@ -6,10 +6,10 @@ from math import inf
 
 import pytest
 
-from benches.against import LIMIT, Comparison
 from benches.figures import Slope, best_of, gap_error_ms, paired_ratio, slope
 from benches.measure import Cost
 from benches.peers import PEERS, Job, Peer, share_of
+from benches.run import LIMIT, Comparison
 from benches.works import WORKS, Cell, Outcome
 
 pytestmark = pytest.mark.pure

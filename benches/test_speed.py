@@ -6,10 +6,9 @@ import os
 
 import pytest
 
-from benches.report import Result, figure, table
 from benches.run import bench
 from benches.specials import SPECIALS
-from benches.works import EFFORTS, WORKS
+from benches.works import EFFORTS, WORKS, Result, figure, table
 
 pytestmark = pytest.mark.timeout(0)
 LIMITS = [name for work in WORKS for name in (work.key, f"{work.key}@half")[: 1 + work.half]] + list(SPECIALS)

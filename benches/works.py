@@ -1,18 +1,20 @@
-"""The works, and how one is measured: rounds of short and long runs of every tool, in random order."""
+"""The works, how one is measured (rounds of short and long runs of every tool, in random order), and the
+table of all results."""
 
 from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from math import inf
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, TypeVar
 
 from benches.figures import Ratio, Slope, best_of, pair, paired_ratio
-from benches.measure import Cost, Failed, noted, run
+from benches.measure import CLIENT_CORE, SERVER_CORE, Cost, Failed, noted, run
 from benches.peers import Job, Numbers, Svload, Tool
 from benches.servers import Server, recorded
 
@@ -20,8 +22,9 @@ ENGINE = Svload.name
 """The judged row of svload."""
 _COUNT_SLACK = 0.005
 """A tool's own count may differ from the server's by this share and by its connections (cut-off requests)."""
-
-
+QUIET_SHARE = 0.05
+"""Foreign CPU above this share of a core makes figures weak (docs/method.md §3)."""
+Name = TypeVar("Name")
 USUAL = Job()
 
 
@@ -140,22 +143,37 @@ def pads_for(tools: Sequence[Tool], folder: Path) -> tuple[dict[str, str], dict[
 def _request_bytes(tool: Tool, pad: str, folder: Path) -> int:
     with recorded() as (port, heads), contextlib.suppress(Failed):
         job = Job(port=port, connections=1, pad=pad, folder=folder)
-        run(tool.command(job), folder / "size.out", 30, frozenset(), tool.environment(), codes=range(256))
+        run(tool.command(job), folder / "size.out", 30, codes=range(256))
         return len(heads[-1][1]) if heads else 0
     return 0
 
 
+@dataclass(frozen=True)
+class Limit:
+    """A measured value and the most that it may be; `text` has a place for each."""
+
+    text: str
+    value: float
+    most: float
+
+
 @dataclass
 class Special:
-    """The result of a measurement without compared costs: whether the limit is kept, the limit with the
-    measured value, and the lines of the table, the title first. `samples`: the underlying data, for the
-    JSON."""
+    """The result of a measurement without compared costs: whether the limits are kept, each with the measured
+    value, and the lines of the table, the title first. `samples`: the underlying data, for the JSON."""
 
     passed: bool
     figure: str
     lines: list[str]
-    failures: list[str] = field(default_factory=list)
+    failures: list[str]
     samples: Any = None
+
+    @classmethod
+    def of(cls, lines: list[str], failures: list[str], samples: Any, *limits: Limit) -> Special:
+        """Return a result that passes if nothing failed and all limits, at least one, are kept."""
+        kept = bool(limits) and not failures and all(one.value <= one.most for one in limits)
+        figure = "; ".join(one.text.format(one.value, one.most) for one in limits)
+        return cls(kept, figure or "not measured", lines, failures, samples)
 
 
 @dataclass
@@ -183,15 +201,19 @@ class Bench:
         job = replace(work.job, port=port, ca=server.ca, rate_rps=rate_rps, folder=self.folder)
         tools = [tool for tool in self.tools if tool.can(job)]
         cells = {tool.name: Cell(tool.name, tool.ours, tool.floor) for tool in tools}
-        for number in range(self.effort.rounds):
-            self.order.shuffle(tools)
-            for tool in tools:
-                with noted(cells[tool.name].failures, f"round {number + 1}: "):
-                    one = replace(job, pad=self.pads.get(tool.name, ""))
-                    ran = partial(self._once, cells[tool.name], tool, one, server)
-                    cells[tool.name].slopes[number] = self.pair(ran)
-            self.say(f"{work.key}: round {number + 1} of {self.effort.rounds}")
+        for number, tool in self.rounds(work.key, tools):
+            with noted(cells[tool.name].failures, f"round {number + 1}: "):
+                one = replace(job, pad=self.pads.get(tool.name, ""))
+                ran = partial(self._once, cells[tool.name], tool, one, server)
+                cells[tool.name].slopes[number] = self.pair(ran)
         return Outcome(work, rate_rps, list(cells.values()))
+
+    def rounds(self, what: str, names: Sequence[Name], most: int = 100) -> Iterator[tuple[int, Name]]:
+        """Yield the number of each round with each name, in random order; after a round say that it ended."""
+        rounds = min(self.effort.rounds, most)
+        for number in range(rounds):
+            yield from ((number, name) for name in self.order.sample(names, len(names)))
+            self.say(f"{what}: round {number + 1} of {rounds}")
 
     def _once(self, cell: Cell, tool: Tool, job: Job, server: Server, seconds: int) -> Cost:
         cost, found = self.counted(tool, replace(job, seconds=seconds), server)
@@ -206,7 +228,7 @@ class Bench:
     def run(self, tool: Tool, job: Job, server: Server) -> tuple[Cost, Numbers]:
         """Run a tool to its end. Raise Failed if an answer was bad."""
         out = self.folder / f"{tool.name.split()[0]}.out"
-        cost = run(tool.command(job), out, job.seconds * 2 + 60.0, server.pids, tool.environment())
+        cost = run(tool.command(job), out, job.seconds * 2 + 60.0, server.pids)
         found = tool.read(job, out)
         if found.bad:
             raise Failed(f"{found.bad} of {found.requests} were not a whole answer of status 200")
@@ -230,3 +252,75 @@ def half_rate(outcome: Outcome, tools: Sequence[Tool]) -> float | None:
     able = {tool.name for tool in tools if tool.can_pace}
     rates = [rate for cell in outcome.cells if cell.tool in able and (rate := cell.median("rate_rps"))]
     return max(min(rates) / 2 // 100 * 100, 100.0) if rates else None
+
+
+@dataclass
+class Result:
+    """All results of one invocation."""
+
+    effort: str
+    seed: int
+    machine: dict[str, Any]
+    missing: dict[str, str] = field(default_factory=dict)
+    request_bytes: dict[str, int] = field(default_factory=dict)
+    outcomes: list[Outcome] = field(default_factory=list)
+    specials: dict[str, Special] = field(default_factory=dict)
+    troubles: list[str] = field(default_factory=list)
+    interrupted: bool = False
+
+    def verdicts(self) -> dict[str, bool]:
+        """Return each limit that was measured, and whether it is kept."""
+        of_works = {outcome.name: outcome.passed for outcome in self.outcomes}
+        return of_works | {name: special.passed for name, special in self.specials.items()}
+
+
+def table(result: Result) -> str:
+    """Return a table for people: a block for each work, then the limits."""
+    lines = _head(result)
+    for outcome in result.outcomes:
+        lines += ["", *work_block(outcome)]
+    for special in result.specials.values():
+        lines += ["", *special.lines, *(f"  ! {why}" for why in special.failures)]
+    lines += ["", "Limits"]
+    for name, kept in result.verdicts().items():
+        lines.append(f"  {'kept  ' if kept else 'MISSED'}  {name}{figure(result, name)}")
+    lines += [f"  missing  {name}: {get}" for name, get in result.missing.items()]
+    return "\n".join([*lines, *(f"  ! {trouble}" for trouble in result.troubles)])
+
+
+def _head(result: Result) -> list[str]:
+    effort, busy = EFFORTS[result.effort], result.machine["busy_before"]
+    sizes = ", ".join(f"{name} {size}" for name, size in result.request_bytes.items() if size)
+    lines = [
+        f"{result.effort}: {effort.rounds} rounds of runs of {effort.short_s} and {effort.long_s} s in "
+        f"random order (seed {result.seed}); server on core {SERVER_CORE}, client on core {CLIENT_CORE}",
+        f"request bytes: {sizes}",
+    ]
+    if busy > QUIET_SHARE:
+        lines.append(f"! busy before the first run ({busy:.0%} of the cores): these figures are not quiet")
+    return lines
+
+
+def work_block(outcome: Outcome) -> list[str]:
+    """Return the lines of a work at one load: its title, then the tools, the cheapest first."""
+    load = "at saturation" if outcome.rate_rps is None else f"at {outcome.rate_rps:.0f} req/s"
+    lines = [f"{outcome.work.title}, {load}"]
+    if outcome.foreign_share > QUIET_SHARE:
+        lines.append(f"  ! not quiet: other processes took {outcome.foreign_share:.0%} of a core")
+    best = outcome.best or "best peer"
+    lines.append(f"  {'tool':<19} {'process µs':>10} {'core µs':>8} {'req/s':>8}   ÷ {best} (95 %)")
+    for cell in sorted(outcome.cells, key=lambda one: one.median("process_us") or inf):
+        cpu_us, core_us, rate_rps = (cell.median(one) for one in ("process_us", "core_us", "rate_rps"))
+        shown = f"{cpu_us:>10.2f} {core_us:>8.2f} {rate_rps:>8.0f}" if cell.slopes else f"{'–':>28}"
+        note = f"   ({cell.note})" if cell.note else ""
+        lines.append(f"  {cell.tool:<19} {shown}   {outcome.ratio_of(cell.tool)}{note}")
+        lines += [f"    ! {failure}" for failure in cell.failures]
+    return lines
+
+
+def figure(result: Result, name: str) -> str:
+    """Return a limit and the measured value, as words."""
+    for outcome in result.outcomes:
+        if outcome.name == name:
+            return f"  ≤ {outcome.work.limit:.2f} × {outcome.best}: {outcome.ratio}"
+    return f"  {result.specials[name].figure}" if name in result.specials else ""
