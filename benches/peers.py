@@ -86,48 +86,23 @@ HEAD_BYTES = 400.0
 """The most that an answer's head has here, for tools that count it with the body."""
 
 
-class Tool:
-    """A load tool. `get` says how to install it; a missing tool is left out and reported."""
-
-    name: str
-    get: str
-    can_pace = False
-    can_new = True
-    can_tls = True
-    can_http2 = False
-    ours = False
-    floor = False
-
-    def program(self) -> str | None:
-        """Return its path, or None."""
-        own = [str(Path.home() / "go/bin"), str(Path.home() / ".cargo/bin")]
-        return shutil.which(self.name, path=":".join([os.environ.get("PATH", ""), "/usr/sbin", *own]))
-
-    def can(self, job: Job) -> bool:
-        """Return whether it can do the job."""
-        paces, speaks = job.rate_rps is None or self.can_pace, not job.streams or self.can_http2
-        return paces and speaks and (not job.new or self.can_new) and (job.scheme == "http" or self.can_tls)
-
-    def command(self, job: Job) -> list[str]:
-        """Return the command line, without pipelining and with one thread."""
-        raise NotImplementedError
-
-    def read(self, job: Job, out: Path) -> Numbers:
-        """Return its own account, from its stdout. Raise Failed if it can't be found."""
-        raise NotImplementedError
-
-
 @dataclass(frozen=True)
-class Peer(Tool):
-    """Another tool, called without pipelining, with one thread: `words` after its name, then the headers and
-    the URL. `{pace}` stands for `paced` at a rate and else for `free`, `{connect}` for `new` with new
-    connections and else for `kept`, `{speak}` for `http2` with streams and else for `http1`, `{trust}` for
-    `tls` with HTTPS. It can't do what has no words (`kept` and `tls` may be empty)."""
+class Tool:
+    """A load tool: how to install it (`get`; a missing tool is left out and reported), its own account of a
+    run (read from its stdout; raises Failed if it can't be found), and what it can do: `pace`, `new`
+    connections, `tls`, `http2`.
+
+    Its command, without pipelining and with one thread, is `make` or consists of `words` after its name, then
+    the headers and the URL. `{pace}` stands for `paced` at a rate and else for `free`, `{connect}` for `new`
+    with new connections and else for `kept`, `{speak}` for `http2` with streams and else for `http1`,
+    `{trust}` for `tls` with HTTPS. A `variant` of svload takes part at a rate only, and is shown beside the
+    judged one."""
 
     name: str
     get: str
     account: Callable[[Job, Path], Numbers]
-    words: str
+    can_do: str
+    words: str = ""
     paced: str = ""
     free: str = ""
     new: str = ""
@@ -135,14 +110,29 @@ class Peer(Tool):
     http2: str = ""
     http1: str = ""
     tls: str = ""
+    make: Callable[[Job], list[str]] | None = None
+    path: str | None = None
+    ours: bool = False
+    floor: bool = False
+    variant: bool = False
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "can_pace", bool(self.paced))
-        object.__setattr__(self, "can_http2", bool(self.http2))
-        object.__setattr__(self, "can_new", bool(self.new or self.kept))
+    def program(self) -> str | None:
+        """Return its path, or None."""
+        own = [str(Path.home() / "go/bin"), str(Path.home() / ".cargo/bin")]
+        places = ":".join([os.environ.get("PATH", ""), "/usr/sbin", *own])
+        return self.path or shutil.which(self.name, path=places)
+
+    def can(self, job: Job) -> bool:
+        """Return whether it can do the job."""
+        paced = job.rate_rps is not None
+        needs = {"pace": paced, "new": job.new, "tls": job.scheme == "https", "http2": job.streams > 0}
+        able = all(one in self.can_do.split() for one, is_needed in needs.items() if is_needed)
+        return able and (paced or not self.variant)
 
     def command(self, job: Job) -> list[str]:
-        """Return the words with the job's numbers."""
+        """Return the command line for a job."""
+        if self.make is not None:
+            return self.make(job)
         words = self.words.format(
             pace=self.paced if job.rate_rps else self.free, connect=self.new if job.new else self.kept,
             speak=self.http2 if job.streams else self.http1, trust=self.tls if job.scheme == "https" else "",
@@ -151,9 +141,6 @@ class Peer(Tool):
         filled = [word.format(job=job, each_rps=each_rps) for word in shlex.split(words)]
         headers = [word for header in job.headers for word in ("-H", header)]
         return [str(self.program()), *filled, *headers, job.url]
-
-    def read(self, job: Job, out: Path) -> Numbers:
-        return self.account(job, out)
 
 
 def _wrk(job: Job, out: Path) -> Numbers:
@@ -204,137 +191,108 @@ def _oha(job: Job, out: Path) -> Numbers:
 
 
 PEERS = (
-    Peer(
-        "wrk", "apt install wrk", _wrk, "-t1 -c{{job.connections}} -d{{job.seconds}}s {connect}",
+    Tool(
+        "wrk", "apt install wrk", _wrk, "new tls", "-t1 -c{{job.connections}} -d{{job.seconds}}s {connect}",
         new="-H 'Connection: close'",
     ),
     # HTTP/1.0; -n after -t, which would set it to 50,000
-    Peer(
-        "ab", "apt install apache2-utils", _ab,
+    Tool(
+        "ab", "apt install apache2-utils", _ab, "new tls",
         "-q {connect} -c {{job.connections}} -t {{job.seconds}} -n 4000000", kept="-k",
     ),
     # HTTP/2 by prior knowledge without TLS; in HTTP/1.1 more than -m1 would be pipelining
-    Peer(
-        "h2load", "apt install nghttp2-client", _h2load,
+    Tool(
+        "h2load", "apt install nghttp2-client", _h2load, "pace tls http2",
         "{speak} -t1 -c{{job.connections}} -D{{job.seconds}} {pace}",
         paced="--rps={each_rps:g}", http2="-m{job.streams}", http1="--h1 -m1",
     ),
     # its own fast HTTP/1.1 client; certificates verified; -qps 0: no wait
-    Peer(
-        "fortio", "go install fortio.org/fortio@v1.66.5", _fortio,
+    Tool(
+        "fortio", "go install fortio.org/fortio@v1.66.5", _fortio, "pace new tls",
         "load -quiet -c {{job.connections}} {pace} -t {{job.seconds}}s -json - {trust} {connect}",
         paced="-qps {job.rate_rps:g} -uniform", free="-qps 0", new="-keepalive=false", tls="-cacert {job.ca}",
     ),
     # hyper and tokio, one worker by affinity
-    Peer(
-        "oha", "cargo install --locked oha", _oha,
+    Tool(
+        "oha", "cargo install --locked oha", _oha, "pace new tls",
         "--no-tui --output-format json -c {{job.connections}} -z {{job.seconds}}s {pace} {trust} {connect}",
         paced="-q {job.rate_rps:g} --latency-correction", new="--disable-keepalive", tls="--cacert {job.ca}",
     ),
 )  # fmt: skip
 
 
-class Svload(Tool):
-    """svload's engine as a generator calls it (`svload._native.run_share`): full recording, certificates
-    verified.
-
-    A variant takes part at a rate only, and is shown beside the judged one: with `think` 64 users who pause
-    make the rate, instead of evenly spaced arrivals; with `quantum_ns` even due times begin in bursts, as by
-    h2load and fortio."""
-
-    name, get = "svload", "make setup"
-    can_pace = True
-    can_http2 = True
-    ours = True
-
-    def __init__(self, name: str = name, think: bool = False, quantum_ns: int = 0) -> None:
-        self.name, self.think, self.quantum_ns = name, think, quantum_ns
-        self.is_variant = think or quantum_ns > 0
-
-    def program(self) -> str | None:
-        return sys.executable
-
-    def can(self, job: Job) -> bool:
-        """Return whether it can do the job; a variant only at a rate."""
-        return super().can(job) and (not self.is_variant or job.rate_rps is not None)
-
-    def command(self, job: Job) -> list[str]:
-        job = replace(job, quantum_ns=self.quantum_ns or job.quantum_ns)
-        return engine_command(job.folder, share_of(job, self.think))
-
-    def read(self, job: Job, out: Path) -> Numbers:
-        """Both identities of docs/method.md §1 are checked too."""
-        summary = _json(out)
-        (group,) = summary["groups"]
-        begun, dropped = group["begun"], group["dropped"]
-        all_due = group["due"] == begun + group["waiting"] + dropped
-        if not all_due or begun != group["ok"] + group["failed"] + group["in_flight"]:
-            raise Failed(f"an identity is broken: {group}")
-        spun_us = sum(thread["spin_ns"] for thread in summary["threads"]) / max(begun, 1) / 1e3
-        note = f"{spun_us:.2f} µs of it spun" if spun_us >= 0.01 else ""
-        return Numbers(begun, begun - group["ok"] + dropped, group["body_bytes"], note=note, summary=summary)
+def _engine(job: Job, out: Path) -> Numbers:
+    """Both identities of docs/method.md §1 are checked too."""
+    summary = _json(out)
+    (group,) = summary["groups"]
+    begun, dropped = group["begun"], group["dropped"]
+    all_due = group["due"] == begun + group["waiting"] + dropped
+    if not all_due or begun != group["ok"] + group["failed"] + group["in_flight"]:
+        raise Failed(f"an identity is broken: {group}")
+    spun_us = sum(thread["spin_ns"] for thread in summary["threads"]) / max(begun, 1) / 1e3
+    note = f"{spun_us:.2f} µs of it spun" if spun_us >= 0.01 else ""
+    return Numbers(begun, begun - group["ok"] + dropped, group["body_bytes"], note=note, summary=summary)
 
 
-class SvloadCommand(Tool):
-    """`svload load` as typed, with all its processes: controller, agent and generator."""
+SVLOAD = Tool(
+    "svload", "make setup", _engine, "pace new tls http2", path=sys.executable, ours=True,
+    make=lambda job: engine_command(job.folder, share_of(job)),
+)  # fmt: skip
+"""svload's engine as a generator calls it (`svload._native.run_share`): full recording, certificates
+verified."""
+THINKING = replace(
+    SVLOAD, name="svload think", variant=True,
+    make=lambda job: engine_command(job.folder, share_of(job, think=True)),
+)  # fmt: skip
+"""64 users who pause make the rate, instead of evenly spaced arrivals."""
+QUANTUM_NS = 1_000_000
+QUANTUM = replace(
+    SVLOAD, name="svload quantum", variant=True,
+    make=lambda job: engine_command(job.folder, share_of(replace(job, quantum_ns=QUANTUM_NS))),
+)  # fmt: skip
+"""Even due times begin in bursts, as by h2load and fortio."""
 
-    name, get = "svload load", "make setup"
-    can_tls = True
-    can_new = False
-    ours = True
 
-    def program(self) -> str | None:
-        return shutil.which("svload", path=str(Path(sys.executable).parent))
+def _loaded(job: Job, out: Path) -> Numbers:
+    found = _json(out)
+    bad = found["requests"] - found["ok"]
+    return Numbers(found["requests"], bad, found["bytes_received"], (1.0, HEAD_BYTES))
 
-    def command(self, job: Job) -> list[str]:
-        """Return what a user would type; headers can't be added, so its requests are shorter by the pad."""
-        ca = ["--ca", str(job.ca)] if job.scheme == "https" else []
-        pace = ["--rate", f"{job.rate_rps:g}"] if job.rate_rps else ["--vus", str(job.connections)]
-        return svload_command("load", job.url, *pace, "--duration", f"{job.seconds}s", *ca, "--json")
 
-    def read(self, job: Job, out: Path) -> Numbers:
+def _load(job: Job) -> list[str]:
+    """Return what a user would type; headers can't be added, so its requests are shorter by the pad."""
+    ca = ["--ca", str(job.ca)] if job.scheme == "https" else []
+    pace = ["--rate", f"{job.rate_rps:g}"] if job.rate_rps else ["--vus", str(job.connections)]
+    return svload_command("load", job.url, *pace, "--duration", f"{job.seconds}s", *ca, "--json")
+
+
+SVLOAD_PROGRAM = str(Path(sys.executable).with_name("svload"))
+SVLOAD_LOAD = Tool(
+    "svload load", "make setup", _loaded, "pace tls", make=_load, path=shutil.which(SVLOAD_PROGRAM), ours=True
+)
+"""`svload load` as typed, with all its processes: controller, agent and generator."""
+
+
+def floor(program: Path | None) -> Tool:
+    """Return floor.c as a tool: the cost of only sending requests and reading answers."""
+
+    def account(job: Job, out: Path) -> Numbers:
         found = _json(out)
-        bad = found["requests"] - found["ok"]
-        return Numbers(found["requests"], bad, found["bytes_received"], (1.0, HEAD_BYTES))
+        return Numbers(found["requests"], found["bad"], found["body_bytes"], job.under_way(found["requests"]))
 
+    def make(job: Job) -> list[str]:
+        close = ["Connection: close"] if job.new else []
+        header, kind = "\r\n".join([*job.headers, *close]), "new" if job.new else "keep-alive"
+        return [*map(str, (program, job.port, job.path, job.connections, job.seconds, kind, header))]
 
-class Floor(Tool):
-    """floor.c: the cost of only sending requests and reading answers."""
-
-    name, get = "floor (C)", "apt install gcc libc6-dev"
-    can_tls = False
-    floor = True
-
-    def __init__(self, program: Path | None) -> None:
-        self._program = program
-
-    def program(self) -> str | None:
-        """Return the program that the bench compiled."""
-        return str(self._program) if self._program else None
-
-    def command(self, job: Job) -> list[str]:
-        """One header line at most."""
-        kind = "new" if job.new else "keep-alive"
-        close = "Connection: close" if job.new else ""
-        header = "\r\n".join(line for line in [*job.headers, close] if line)
-        words = (self._program, job.port, job.path, job.connections, job.seconds, kind, header)
-        return list(map(str, words))
-
-    def read(self, job: Job, out: Path) -> Numbers:
-        found = _json(out)
-        requests = found["requests"]
-        return Numbers(requests, found["bad"], found["body_bytes"], job.under_way(requests))
-
-
-THINKING = Svload("svload think", think=True)
-QUANTUM = Svload("svload quantum", quantum_ns=1_000_000)
+    path = str(program) if program else None
+    return Tool("floor (C)", "apt install gcc libc6-dev", account, "new", make=make, path=path, floor=True)
 
 
 def svload_command(*words: str) -> list[str]:
     """Return the svload command beside this interpreter, which runs although the bench holds the machine's
     lock."""
-    program = str(Path(sys.executable).with_name("svload"))
-    return ["env", "SVLOAD_LOCK=/dev/shm/svload-bench.lock", program, *words]
+    return ["env", "SVLOAD_LOCK=/dev/shm/svload-bench.lock", SVLOAD_PROGRAM, *words]
 
 
 def engine_command(folder: Path, share: dict[str, Any]) -> list[str]:

@@ -19,14 +19,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from benches import specials, works
 from benches.figures import Ratio, paired_ratio
 from benches.harness import KEPT, arguments
 from benches.measure import CLIENT_CORE, SERVER_CORE, Failed, adopt_orphans, build, busy_share
-from benches.peers import PEERS, QUANTUM, THINKING, Floor, Job, Svload, SvloadCommand, Tool
+from benches.peers import PEERS, QUANTUM, SVLOAD, SVLOAD_LOAD, THINKING, Tool, floor
 from benches.servers import fast_server, nginx
 from benches.specials import SPECIALS
 from benches.works import EFFORTS, WORKS, Bench, Outcome, Result, table
@@ -99,8 +99,8 @@ def _measure(result: Result, chosen: Sequence[str], folder: Path) -> None:
     for source in ("floor", "pacer", "fast_server"):
         with _noted(result, source):
             programs[source] = build(Path(__file__).with_name(f"{source}.c"), folder)
-    ours: list[Tool] = [Svload(), THINKING, QUANTUM, SvloadCommand()]
-    all_tools = [*ours, *PEERS, Floor(programs.get("floor"))]
+    ours = (SVLOAD, THINKING, QUANTUM, SVLOAD_LOAD)
+    all_tools = [*ours, *PEERS, floor(programs.get("floor"))]
     tools = [tool for tool in all_tools if tool.program()]
     result.missing = {tool.name: tool.get for tool in all_tools if not tool.program()}
     if missing := specials.lacking():
@@ -109,8 +109,8 @@ def _measure(result: Result, chosen: Sequence[str], folder: Path) -> None:
         _say(f"{name} is not here and is left out ({get})")
     pads, result.request_bytes = works.pads_for(tools, folder)
     for variant in (THINKING, QUANTUM):
-        pads[variant.name] = pads.get(Svload.name, "")
-    ours_bytes = result.request_bytes.get(Svload.name, 0)
+        pads[variant.name] = pads.get(SVLOAD.name, "")
+    ours_bytes = result.request_bytes.get(SVLOAD.name, 0)
     sizes = [size for peer in PEERS if (size := result.request_bytes.get(peer.name))]
     if any(abs(ours_bytes - size) > 0.1 * size for size in sizes):
         result.troubles.append("svload's request is more than 10 % from a peer's: the works are not the same")
@@ -159,21 +159,6 @@ LIMIT = 1.02
 BUILD_BOUND_S = 900
 
 
-class OtherEngine(Svload):
-    """Another build of the engine, called like `Svload`, with the same share. For the works it is a peer."""
-
-    get = "git"
-    ours = False
-
-    def __init__(self, commit: str, module: Path) -> None:
-        super().__init__(f"svload {commit[:9]}")
-        self._module = module
-
-    def command(self, job: Job) -> list[str]:
-        """Make the share's process load that module instead of its own."""
-        return [*super().command(job), str(self._module)]
-
-
 @dataclass
 class Comparison:
     """All works of one run. Ratios: process CPU per request, this engine over the other, paired by round."""
@@ -213,9 +198,9 @@ class Comparison:
         return "\n".join([*lines, f"{'kept' if self.passed else 'MISSED'}: at most {LIMIT:.2f} over all"])
 
 
-def other_engine(commit: str) -> OtherEngine:
-    """Return the engine of a commit, built once in a worktree, with the crates that it has locked, and kept.
-    Raise Failed if git or cargo does."""
+def other_engine(commit: str) -> Tool:
+    """Return the engine of a commit, called with the same share, as if it were a peer. It is built once in a
+    worktree, with the crates that it has locked, and kept. Raise Failed if git or cargo does."""
     full = _output(["git", "rev-parse", "--verify", f"{commit}^{{commit}}"]).strip()
     engines = KEPT.resolve() / "engines"
     module = engines / full / "_native.abi3.so"
@@ -236,7 +221,8 @@ def other_engine(commit: str) -> OtherEngine:
         part = module.with_suffix(".part")
         shutil.copy2(engines / "target" / "release" / "lib_native.so", part)
         part.replace(module)
-    return OtherEngine(full, module)
+    name = f"svload {full[:9]}"
+    return replace(SVLOAD, name=name, ours=False, make=lambda job: [*SVLOAD.command(job), str(module)])
 
 
 def _output(command: Sequence[str], folder: Path = Path()) -> str:
@@ -259,7 +245,7 @@ def against(commit: str, effort: str, only: Sequence[str], seed: int | None) -> 
         return NOTHING
     with _alone() as folder:
         result = Result(effort, int(time.time()) if seed is None else seed, {})
-        run = Bench([Svload(), other], {}, folder, EFFORTS[effort], random.Random(result.seed), _say, {})
+        run = Bench([SVLOAD, other], {}, folder, EFFORTS[effort], random.Random(result.seed), _say, {})
         try:
             run.programs = {"fast_server": build(Path(__file__).with_name("fast_server.c"), folder)}
             _traffic(run, only, result, lambda: None)

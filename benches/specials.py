@@ -24,11 +24,11 @@ from benches.figures import gap_error_ms, slope
 from benches.measure import CLIENT_CORE, SERVER_CORE, Cost, Failed, noted, pinned, run
 from benches.peers import (
     CONNECTIONS,
-    QUANTUM,
+    QUANTUM_NS,
+    SVLOAD,
+    SVLOAD_LOAD,
     THINKING,
     Job,
-    Svload,
-    SvloadCommand,
     Tool,
     engine_command,
     share_of_group,
@@ -66,10 +66,10 @@ def measure_pacing(bench: Bench) -> Special:
     of_others: list[str] = []
     with truth(bench.folder) as (server, admin_port):
         job = _job(bench, server, seconds, rate_rps, path="/v1/a/c/o")
-        able = [tool for tool in bench.tools if tool.can(job) and (not tool.ours or tool.name == Svload.name)]
+        able = [tool for tool in bench.tools if tool.can(job) and (not tool.ours or tool.name == SVLOAD.name)]
         tools: dict[str, Tool | None] = {CONTROL: None, **{tool.name: tool for tool in able}}
         for number, name in bench.rounds("pacing", list(tools), MOST_ROUNDS):
-            with noted(failures if name == Svload.name else of_others, f"{name}: round {number + 1}: "):
+            with noted(failures if name == SVLOAD.name else of_others, f"{name}: round {number + 1}: "):
                 if (tool := tools[name]) is None:
                     stamps, _ = _woke_ns(bench, rate_rps, seconds)
                 else:
@@ -84,7 +84,7 @@ def measure_pacing(bench: Bench) -> Special:
     lines += [f"  {name:<22} {p99_ms[name]:>8.3f}" for name in sorted(p99_ms, key=p99_ms.__getitem__)]
     lines += [f"  ! {why}" for why in of_others]
     most_ms = max(0.25, 1.2 * p99_ms.get(CONTROL, 0.0))
-    limit = Limit("p99 gap error {:.3f} ms, at most {:.3f} ms", p99_ms.get(Svload.name, math.inf), most_ms)
+    limit = Limit("p99 gap error {:.3f} ms, at most {:.3f} ms", p99_ms.get(SVLOAD.name, math.inf), most_ms)
     return Special.of(lines, failures, dict(found), limit)
 
 
@@ -95,7 +95,7 @@ SPINNING = "svload, spin: 60us"
 def measure_lag(bench: Bench) -> Special:
     """Compare the engine's own lag histogram at 20,000 requests/s with the lateness of a loop that only
     wakes: p50 ≤ control + 10 µs and p99 ≤ max(200 µs, 1.2 × control); with `spin: 60us` p50 ≤ 5 µs."""
-    seconds, names = bench.effort.long_s, (Svload.name, SPINNING, CONTROL)
+    seconds, names = bench.effort.long_s, (SVLOAD.name, SPINNING, CONTROL)
     found: dict[str, list[tuple[float, ...]]] = {name: [] for name in names}
     failures: list[str] = []
     with nginx(bench.folder / "nginx") as server:
@@ -108,7 +108,7 @@ def measure_lag(bench: Bench) -> Special:
                     found[name].append((*np.quantile(late_us, (0.5, 0.99)).tolist(), 0.0))
                     continue
                 spinning = replace(job, spin_ns=SPIN_NS if name == SPINNING else 0)
-                _, counted = bench.run(Svload(), spinning, server)
+                _, counted = bench.run(SVLOAD, spinning, server)
                 if counted.requests < 0.99 * LAG_RPS * seconds:
                     raise Failed(f"only {counted.requests} requests")
                 spun_ns = sum(thread["spin_ns"] for thread in counted.summary["threads"])
@@ -187,7 +187,7 @@ def _type_loads(bench: Bench, before: str, limit_s: float, ready: Callable[[], N
         with recorded() as (port, heads), noted(failures):
             begun_ns = time.monotonic_ns()
             marked = f"/{name}-{begun_ns}"
-            command = SvloadCommand().command(Job(port=port, path=marked, connections=1))
+            command = SVLOAD_LOAD.command(Job(port=port, path=marked, connections=1))
             run(command, bench.folder / f"{name}.out", 60, cores=BOTH_CORES, codes=(0, 4))
             came = [at for at, head in heads if marked.encode() in head and b"User-Agent: svload" in head]
             if not came:
@@ -228,7 +228,7 @@ def measure_crowd(bench: Bench) -> Special:
                 (_, short), (many_bytes, long) = (ran(replace(job, seconds=span)) for span in spans_s)
                 found["memory"].append((many_bytes - few_bytes) / (MANY - FEW) / 1024)
                 found["ours"].append(slope(short, long).process_us)
-                grid = replace(job, quantum_ns=QUANTUM.quantum_ns)
+                grid = replace(job, quantum_ns=QUANTUM_NS)
                 found["quantum"].append(
                     slope(*(ran(replace(grid, seconds=s))[1] for s in spans_s)).process_us
                 )
@@ -282,7 +282,7 @@ def measure_redis(bench: Bench) -> Special:
     outcomes = []
     with _redis(bench.folder) as (port, pids):
         for depth in PER_SECOND:
-            cells = {Svload.name: Cell(Svload.name, True, False), PEER: Cell(PEER, False, False)}
+            cells = {SVLOAD.name: Cell(SVLOAD.name, True, False), PEER: Cell(PEER, False, False)}
             title = f"Redis: GET of 64 B, {CONNECTIONS} connections, {depth} commands together"
             work = Work(f"pipeline {depth}", title, REDIS_LIMIT)
             outcomes.append(Outcome(work, None, list(cells.values())))

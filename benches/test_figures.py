@@ -8,7 +8,7 @@ import pytest
 
 from benches.figures import Slope, best_of, gap_error_ms, paired_ratio, slope
 from benches.measure import Cost
-from benches.peers import PEERS, Job, Peer, share_of
+from benches.peers import PEERS, Job, Tool, share_of
 from benches.run import LIMIT, Comparison
 from benches.works import WORKS, Cell, Outcome
 
@@ -57,7 +57,7 @@ def test_pacing_sees_a_burst() -> None:
 
 
 @pytest.mark.parametrize("tool", PEERS, ids=lambda tool: tool.name)
-def test_a_peer_asks_for_the_job(tool: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_peer_asks_for_the_job(tool: Tool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(type(tool), "program", lambda self: self.name)
     words = tool.command(JOB)
     assert words[-1] == JOB.url

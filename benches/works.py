@@ -15,10 +15,10 @@ from typing import Any, TypeVar
 
 from benches.figures import Ratio, Slope, best_of, pair, paired_ratio
 from benches.measure import CLIENT_CORE, SERVER_CORE, Cost, Failed, noted, run
-from benches.peers import Job, Numbers, Svload, Tool
+from benches.peers import SVLOAD, Job, Numbers, Tool
 from benches.servers import Server, recorded
 
-ENGINE = Svload.name
+ENGINE = SVLOAD.name
 """The judged row of svload."""
 _COUNT_SLACK = 0.005
 """A tool's own count may differ from the server's by this share and by its connections (cut-off requests)."""
@@ -132,7 +132,7 @@ class Outcome:
 def pads_for(tools: Sequence[Tool], folder: Path) -> tuple[dict[str, str], dict[str, int]]:
     """Return what each tool must add so that all requests have the same size (within 10 %), and the resulting
     sizes. Each tool sends one request to a recording server; a tool that sends none gets no pad."""
-    probed = [tool for tool in tools if not (isinstance(tool, Svload) and tool.is_variant)]
+    probed = [tool for tool in tools if not tool.variant]
     bare = {tool.name: size for tool in probed if (size := _request_bytes(tool, "", folder))}
     wanted = max(bare.values(), default=0)
     pads = {name: "x" * (wanted - size - len("X-Pad: \r\n")) for name, size in bare.items()}
@@ -229,7 +229,7 @@ class Bench:
         """Run a tool to its end. Raise Failed if an answer was bad."""
         out = self.folder / f"{tool.name.split()[0]}.out"
         cost = run(tool.command(job), out, job.seconds * 2 + 60.0, server.pids)
-        found = tool.read(job, out)
+        found = tool.account(job, out)
         if found.bad:
             raise Failed(f"{found.bad} of {found.requests} were not a whole answer of status 200")
         return cost, found
@@ -249,7 +249,7 @@ class Bench:
 
 def half_rate(outcome: Outcome, tools: Sequence[Tool]) -> float | None:
     """Return half of the lowest saturation rate of tools that can pace, in hundreds: below all saturation."""
-    able = {tool.name for tool in tools if tool.can_pace}
+    able = {tool.name for tool in tools if "pace" in tool.can_do}
     rates = [rate for cell in outcome.cells if cell.tool in able and (rate := cell.median("rate_rps"))]
     return max(min(rates) / 2 // 100 * 100, 100.0) if rates else None
 
