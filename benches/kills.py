@@ -34,6 +34,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.fleet.fabric import NETWORK, Fabric, Host, fabric
+from tests.fleet.runs import processes
 from tests.servers import wait_until
 
 from benches.fleet import MACHINES, in_middle, inventory, machines
@@ -108,12 +109,11 @@ class Scene:
     def __init__(self, made: Fabric) -> None:
         self.made = made
         self.names = {made.middle: "controller", **{made.namespace(host): host.name for host in made.hosts}}
-        self.networks = {f"net:[{os.stat(f'/run/netns/{one}').st_ino}]": one for one in self.names}
         (made.folder / "study").mkdir()
         (made.folder / "study" / "study.yaml").write_text(STUDY)
         (made.folder / "tmp").mkdir()
         self.inventory = inventory(made, made.hosts)
-        self.before = self.processes()
+        self.before = {name: processes(name) for name in self.names}
         self.ports_before = self.ports()
 
     def svload(self, *words: str) -> subprocess.Popen[str]:
@@ -121,46 +121,41 @@ class Scene:
         words = (*words, "-i", self.inventory, "--authorise", SERVER, "--json")
         return in_middle(self.made, *words, TMPDIR=str(self.made.folder / "tmp"))
 
-    def processes(self) -> dict[int, tuple[str, list[str]]]:
-        """Return pid → (namespace, command line) of all processes on the machines."""
-        found = {}
-        for folder in Path("/proc").iterdir():
-            if folder.name.isdigit():
-                with contextlib.suppress(OSError):
-                    if (name := self.networks.get(os.readlink(folder / "ns/net"))) is not None:
-                        words = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")
-                        found[int(folder.name)] = (name, words)
-        return found
+    def started(self, name: str) -> dict[int, list[str]]:
+        """Return pid → command line of the processes on a machine that did not exist before any run."""
+        return {pid: words for pid, words in processes(name).items() if pid not in self.before[name]}
 
-    def ports(self) -> set[tuple[str, str]]:
-        """Return (namespace, address) of everything that listens, as seen by a process that stays."""
+    def ports(self) -> set[str]:
+        """Return everything that listens, as seen by a process on each machine that stays."""
         return {
-            (name, words[1])
-            for name, pid in {name: pid for pid, (name, _) in self.before.items()}.items()
+            f"{name}: port {words[1]}"
+            for namespace, name in self.names.items()
             for kind in ("tcp", "tcp6")
-            for line in Path(f"/proc/{pid}/net/{kind}").read_text().splitlines()[1:]
+            for line in Path(f"/proc/{max(self.before[namespace])}/net/{kind}").read_text().splitlines()[1:]
             if (words := line.split())[3] == "0A"
         }
 
     def left(self, groups: set[Path], *, middle: bool) -> list[str]:
         """Return what exists that did not exist before the run."""
-        own = [one for pid, one in self.processes().items() if pid not in self.before]
-        found = [f"{self.names[name]}: {' '.join(words)[:60]}" for name, words in own]
-        found += [f"{self.names[name]}: port {where}" for name, where in self.ports() - self.ports_before]
-        found += [f"group {path}" for path in groups if path.exists()]
+        found = [
+            f"{name}: {' '.join(words)[:60]}"
+            for namespace, name in self.names.items()
+            for words in self.started(namespace).values()
+        ]
+        found += [*(self.ports() - self.ports_before), *(f"group {path}" for path in groups if path.exists())]
+        own = self.made.folder
+        folders = [("controller", own / "state/labs"), ("controller", own / "tmp")]
         for host in self.made.hosts:
-            labs = [*(self.made.home(host) / ".local/state/svload/labs").glob("*")]
-            temporary = self.made.temporary(host).iterdir()
-            own_folders = [*labs, *(one for one in temporary if one.name != self.made.folder.name)]
-            found += [f"{host.name}: {path.name}" for path in own_folders]
-        for folder in (self.made.folder / "state/labs", self.made.folder / "tmp"):
-            found += [f"controller: {folder.name}/{path.name}" for path in folder.glob("*")]
+            folders.append((host.name, self.made.home(host) / ".local/state/svload/labs"))
+            folders.append((host.name, self.made.temporary(host)))
+        for name, folder in folders:
+            found += [f"{name}: {path.name}" for path in folder.glob("*") if path.name != own.name]
         return [one for one in found if middle or not one.startswith(("controller", "group"))]
 
     def groups(self) -> set[Path]:
         """Return control groups that svload made and that its processes here are in."""
         found = set()
-        for pid in self.processes():
+        for pid in (pid for name in self.names for pid in processes(name)):
             with contextlib.suppress(OSError):
                 for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
                     _, kinds, place = line.split(":", 2)
@@ -173,12 +168,14 @@ class Scene:
         """Return the processes to kill."""
         if victim == "controller":
             return [running.pid]
-        there = self.made.middle if victim == "scheduler" else self.made.namespace(host)
-        found = self.processes().items()
-        own = [(pid, words) for pid, (name, words) in found if name == there and pid not in self.before]
+        own = self.started(self.made.middle if victim == "scheduler" else self.made.namespace(host))
         if victim == "sshd":
-            return [pid for pid, words in own if words[0].startswith(("sshd:", "sshd-session:"))]
-        return [pid for pid, words in own if VICTIMS[victim] in words]
+            return [pid for pid, words in own.items() if words[0].startswith(("sshd:", "sshd-session:"))]
+        return [pid for pid, words in own.items() if VICTIMS[victim] in words]
+
+    def loads(self) -> bool:
+        """Return whether a generator is alive on any machine."""
+        return any(VICTIMS["generator"] in words for name in self.names for words in processes(name).values())
 
 
 @contextlib.contextmanager
@@ -187,14 +184,13 @@ def scene() -> Iterator[Scene]:
     with fabric(machines(own_tmp=True)) as made:
         words = ["nsenter", f"--net=/run/netns/{made.middle}", sys.executable, "-m", "benches.kills"]
         words += ["--serve", str(made.folder / "seen")]
-        server = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
-        try:
-            assert server.stdout is not None
-            server.stdout.readline()
-            yield Scene(made)
-        finally:
-            server.kill()
-            server.wait()
+        with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as server:
+            try:
+                assert server.stdout is not None
+                server.stdout.readline()
+                yield Scene(made)
+            finally:
+                server.kill()
 
 
 async def serve(seen: Path) -> None:
@@ -218,23 +214,25 @@ def once(at: Scene, victim: str, draw: random.Random) -> Case:
     """Make one run, one kill, one resume."""
     host, after_s = draw.choice(at.made.hosts), draw.uniform(FIRST_S, LAST_S)
     runs, log = at.made.folder / "runs", at.made.folder / "seen"
-    had = {path.name for path in runs.glob("kills-*")}
+    had = {*runs.glob("kills-*")}
     log.write_bytes(b"")
     running = at.svload("run", str(at.made.folder / "study"))
     try:
-        wait_until(lambda: {path.name for path in runs.glob("kills-*")} > had, 60)
-        (run,) = (RunDir(path) for path in runs.glob("kills-*") if path.name not in had)
+        wait_until(lambda: {*runs.glob("kills-*")} > had, 60)
+        run = RunDir(({*runs.glob("kills-*")} - had).pop())
         wait_until(lambda: bool(starts(run)), 60)
         wait_until(lambda: time.monotonic() - starts(run)[0][0] / 1e9 >= after_s, 60)
         wait_until(lambda: bool(at.pids(victim, host, running)), 10)
         groups, pids = at.groups(), at.pids(victim, host, running)
-        killed_ns = time.monotonic_ns()
+        killed_s = time.monotonic()
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
-        gone_s = None if victim == "generator" else load_gone_s(at, killed_ns)
-        left: list[str] = []
+        gone_s, left = None, []
         if victim != "generator":
-            time.sleep(max(0.0, LEFT_AFTER_S - (time.monotonic_ns() - killed_ns) / 1e9))
+            while at.loads() and time.monotonic() < killed_s + 20:
+                time.sleep(0.1)
+            gone_s = round(time.monotonic() - killed_s, 2)
+            time.sleep(max(0.0, killed_s + LEFT_AFTER_S - time.monotonic()))
             left = at.left(groups, middle=victim == "controller")
         reply = running.communicate(timeout=_BOUND_S)[1]
     except AssertionError:
@@ -249,10 +247,9 @@ def once(at: Scene, victim: str, draw: random.Random) -> Case:
         while (found := at.left(groups, middle=True)) and time.monotonic() < until:
             time.sleep(0.5)
         left += [one for one in found if one not in left]
-    ended_ns, begun = time.monotonic_ns(), time.monotonic()
-    resuming = at.svload("resume", str(run.path))
-    out, more = resuming.communicate(timeout=_BOUND_S)
-    resume_s = time.monotonic() - begun
+    ended_s = time.monotonic()
+    out, more = at.svload("resume", str(run.path)).communicate(timeout=_BOUND_S)
+    resume_s = time.monotonic() - ended_s
     wrong = ["a traceback"] * ("Traceback" in reply + more)
     answer = json.loads(out) if out.startswith("{") else {}
     complete = bool(answer.get("complete")) and answer.get("sealed") == TRIALS
@@ -262,17 +259,8 @@ def once(at: Scene, victim: str, draw: random.Random) -> Case:
     return Case(
         victim=victim, host="" if victim in ("scheduler", "controller") else host.name,
         after_s=round(after_s, 2), load_gone_s=gone_s, left=left, resume_s=round(resume_s, 1),
-        complete=complete, **counted(run, log, killed_ns, ended_ns, wrong),
+        complete=complete, **counted(run, log, round(1e9 * killed_s), round(1e9 * ended_s), wrong),
     )  # fmt: skip
-
-
-def load_gone_s(at: Scene, since_ns: int) -> float:
-    """Return the seconds until no generator is alive on any machine; 20 at most."""
-    while (now_s := (time.monotonic_ns() - since_ns) / 1e9) < 20 and any(
-        VICTIMS["generator"] in words for _, words in at.processes().values()
-    ):
-        time.sleep(0.1)
-    return round(now_s, 2)
 
 
 def starts(run: RunDir) -> list[tuple[int, str]]:
