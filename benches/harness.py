@@ -8,10 +8,9 @@ import os
 import random
 import subprocess
 import sys
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -93,25 +92,6 @@ class Kept:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         text = json.dumps({"asked": self.asked, "results": self.results}, indent=1)
         self.path.write_text(text, encoding="utf-8")
-
-
-@dataclass(frozen=True)
-class Clock:
-    """The minutes that a call may take; None: no bound."""
-
-    minutes: float | None
-    begun: float = field(default_factory=time.monotonic)
-
-    @property
-    def left_s(self) -> float:
-        """Return the seconds until the end."""
-        return float("inf") if self.minutes is None else 60 * self.minutes - (time.monotonic() - self.begun)
-
-
-def more_to_run() -> int:
-    """Say that the minutes ended before everything was run; return the exit code."""
-    print("there is more to run: call it again", file=sys.stderr)
-    return 3
 
 
 @contextmanager
