@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from math import exp, sqrt
 from pathlib import Path
 from typing import Any
@@ -20,33 +21,40 @@ from svload.analysis.claims.pairs import Gathered, Made
 from svload.analysis.claims.statistic import Effect, apart, leaning, stretched, weights
 from svload.analysis.contrasts import contrasts_of, plan_comparisons
 from svload.analysis.explored import told_of_success
-from svload.analysis.floor import LabFloor
+from svload.analysis.floor import LabFloor, load_of
 from svload.analysis.judge import judge_run
 from svload.analysis.runs import NOT_INTERLEAVED, compare_runs
-from svload.model.certificates import Floor
-from svload.model.results import CheckResult, Claim, Estimate, Grade, Harm, TrialResult
+from svload.model.certificates import AaCertificate, Floor
+from svload.model.results import CheckResult, Claim, Estimate, Findings, Grade, Harm, TrialResult
 from svload.model.study import Comparison, Lock, Measure
 from svload.report.wording.claimed import rules_out
 
+P50 = "probe.response.p50"
+PROTOCOL = Comparison(name="tls", factor="protocol", baseline="http", metric=P50)
+SERVER = Comparison(name="cache", factor="server", baseline="backend", metric=P50)
+ONE = evolve(PROTOCOL, when={"server": "backend"})
+MATCHED = (("TC0", "TC3"), ("TC1", "TC4"), ("TC2", "TC5"))
+"""Cases with http and https."""
+HTTPS = ("TC3", "TC4", "TC5")
+RATIOS = [1.2, 1.25, 1.19, 1.22, 1.3, 1.21]
+FLAT = [1.0, 1.004, 0.997, 1.002, 1.001, 0.996]
+CALM = ((0.01, 0.01),) * 6
+BUSY = ((0.01, 0.01), (0.6, 0.02), (0.01, 0.7), (0.02, 0.01), (0.5, 0.6), (0.01, 0.01))
+
 
 def lock_with(lock: Lock, replicates: int, *comparisons: Comparison, **measure: Any) -> Lock:
-    update = {
-        "measure": Measure(duration_ns=10**9, replicates=replicates, **measure),
-        "comparisons": comparisons,
-    }
-    return lock.model_copy(update=update)
+    planned = Measure(duration_ns=10**9, replicates=replicates, **measure)
+    return evolve(lock, measure=planned, comparisons=comparisons)
 
 
-PROTOCOL = Comparison(name="tls", factor="protocol", baseline="http", metric="probe.response.p50")
+def gated(fail_if: str = "worse by more than 5 %", **more: Any) -> Comparison:
+    return evolve(PROTOCOL, fail_if=fail_if, **more)
 
 
 def trial(
     case: str, block: int, value: float | None, grade: Grade = "VALID", success: float = 1.0, reason: str = ""
 ) -> TrialResult:
-    metrics = {
-        "probe.response.p50": Estimate(value=value, reason=reason),
-        "probe.success_rate": Estimate(value=success),
-    }
+    metrics = {P50: Estimate(value=value, reason=reason), "probe.success_rate": Estimate(value=success)}
     return trial_result(case, block, metrics, instrument=grade)
 
 
@@ -56,10 +64,21 @@ def claims(
     return judge_claims(lock, bench.configs, trials, made or {})
 
 
+def claim_of(
+    bench: Bench,
+    trials: list[TrialResult],
+    comparison: Comparison = PROTOCOL,
+    planned: int = 6,
+    made: dict[str, Made] | None = None,
+    **measure: Any,
+) -> Any:
+    """Return the claim of a study with one comparison over this number of planned blocks."""
+    (claim,) = claims(bench, lock_with(bench.lock, planned, comparison, **measure), trials, made)
+    return claim
+
+
 def blocks(
-    ratios: list[float],
-    cases: tuple[tuple[str, str], ...] = (("TC0", "TC3"), ("TC1", "TC4"), ("TC2", "TC5")),
-    **more: Any,
+    ratios: list[float], cases: tuple[tuple[str, str], ...] = MATCHED, **more: Any
 ) -> list[TrialResult]:
     """Return trials of the matched http and https cases whose ratio is given block by block."""
     return [
@@ -70,18 +89,32 @@ def blocks(
     ]
 
 
-RATIOS = [1.2, 1.25, 1.19, 1.22, 1.3, 1.21]
+def names(cases: tuple[str, ...] = HTTPS, blocks: Iterable[int] = range(1, 7)) -> list[str]:
+    """Return the names of these cases' trials in these blocks."""
+    return [f"{case}.r{block}" for case in cases for block in blocks]
+
+
+def with_metrics(one: TrialResult, **values: Any) -> TrialResult:
+    """Set numbers of the probe; `response__p50` is its `response.p50`."""
+    new = {f"probe.{name.replace('__', '.')}": value for name, value in values.items()}
+    return evolve(one, metrics={**one.metrics, **new})
+
+
+def scaled(trials: list[TrialResult], factors: Mapping[str, float]) -> list[TrialResult]:
+    """Multiply the median of these cases' trials."""
+    return [
+        with_metrics(one, response__p50=Estimate(value=one.metrics[P50].value * factors.get(one.case, 1)))
+        for one in trials
+    ]
 
 
 def doubted(one: TrialResult, check: str, grade: Grade = "REFUSED", number: str = "all", below: float | None = None) -> TrialResult:  # fmt: skip
     """Add a check that doubts their numbers."""
     text = CheckResult(check=check, grade=grade, sentence="", harms=(Harm(number=number, grade=grade, below=below),))  # fmt: skip
-    verdict = evolve(one.verdict, checks=(*one.verdict.checks, text), instrument=grade)
-    return evolve(one, verdict=verdict)
+    return evolve(one, verdict__checks=(*one.verdict.checks, text), verdict__instrument=grade)
 
 
 def without(trials: list[TrialResult], *names: str) -> list[TrialResult]:
-    """Remove these trials."""
     return [one for one in trials if one.trial not in names]
 
 
@@ -95,35 +128,34 @@ def beside(trials: list[TrialResult], *shares: tuple[float, float], slower: floa
     beside more than a tenth take `slower` times as long."""
     found = []
     for one in trials:
-        share = shares[one.block - 1][one.case in ("TC3", "TC4", "TC5")]
-        p50 = one.metrics["probe.response.p50"]
-        longer = evolve(p50, value=(p50.value or 0) * (slower if share > 0.1 else 1))
-        metrics = {**one.metrics, "probe.response.p50": longer}
-        found.append(evolve(one, strangers=share, metrics=metrics))
+        share = shares[one.block - 1][one.case in HTTPS]
+        (longer,) = scaled([one], {one.case: slower if share > 0.1 else 1})
+        found.append(evolve(longer, strangers=share))
     return found
 
 
 def test_where_nothing_is_missing_it_is_t_over_block_means(closed: Bench) -> None:
-    (claim,) = claims(closed, lock_with(closed.lock, 6, PROTOCOL), blocks(RATIOS))
+    claim = claim_of(closed, blocks(RATIOS))
     expected = stats.ttest_1samp(np.log(RATIOS), 0)
-    low, high = (exp(end) for end in expected.confidence_interval())
-    assert claim.outcome == "decided"
-    assert (claim.blocks, len(claim.evidence), claim.believed_of) == (6, 18, (18, 18))
+    interval = [exp(end) for end in expected.confidence_interval()]
+    assert (claim.outcome, claim.blocks, len(claim.evidence), claim.believed_of) == (
+        "decided",
+        6,
+        18,
+        (18, 18),
+    )
     assert claim.ratio.value == pytest.approx(exp(float(np.mean(np.log(RATIOS)))))
-    assert claim.single == pytest.approx((low, high))
-    assert (claim.ratio.low, claim.ratio.high) == pytest.approx((low, high)), "one claim alone"
+    assert claim.single == pytest.approx(interval)
+    assert (claim.ratio.low, claim.ratio.high) == pytest.approx(interval), "one claim alone"
     assert claim.p == claim.p_adjusted == pytest.approx(expected.pvalue)
-    assert claim.p_sign_flip is not None and claim.p_sign_flip < 0.001, "18 pairs, all of one sign"
+    assert claim.p_sign_flip < 0.001, "18 pairs, all of one sign"
 
 
 def test_one_trial_that_was_not_made_costs_its_pair_alone(closed: Bench) -> None:
     """Four blocks, a 33-fold effect, one trial missing: sign flips over whole blocks could not decide it."""
     per_block = [0.0300, 0.0305, 0.0296, 0.0301]
-    trials = without(blocks(per_block), "TC4.r3")
-    (claim,) = claims(closed, lock_with(closed.lock, 4, PROTOCOL), trials)
-    assert claim.outcome == "decided"
-    assert claim.blocks == 4
-    assert claim.believed_of == (11, 12)
+    claim = claim_of(closed, without(blocks(per_block), "TC4.r3"), planned=4)
+    assert (claim.outcome, claim.blocks, claim.believed_of) == ("decided", 4, (11, 12))
     assert [(one.block, one.baseline, one.treatment, one.side, one.why) for one in claim.lost] == [
         (3, "TC1", "TC4", "treatment", "missing")
     ]
@@ -133,15 +165,14 @@ def test_one_trial_that_was_not_made_costs_its_pair_alone(closed: Bench) -> None
 
 def test_the_jackknife_by_hand(closed: Bench) -> None:
     """Two cases in three blocks, the second one's third pair lost: effects without each block, by hand."""
-    logs = {("TC0", "TC3"): [0.1, 0.2, 0.3], ("TC1", "TC4"): [0.2, 0.4, None]}
+    logs = {("TC0", "TC3"): [0.1, 0.2, 0.3], ("TC1", "TC4"): [0.2, 0.4]}
     trials = [
         one
         for (http, https), values in logs.items()
         for block, value in enumerate(values, 1)
-        for one in (trial(http, block, 1.0), trial(https, block, 1.0 if value is None else exp(value)))
+        for one in (trial(http, block, 1.0), trial(https, block, exp(value)))
     ]
-    trials = without(trials, "TC4.r3")
-    (claim,) = claims(closed, lock_with(closed.lock, 3, PROTOCOL), trials)
+    claim = claim_of(closed, [*trials, trial("TC1", 3, 1.0)], planned=3)
     assert claim.ratio.value == pytest.approx(exp((0.2 + 0.3) / 2))
     left_out = [(0.25 + 0.4) / 2, (0.2 + 0.2) / 2, (0.15 + 0.3) / 2]
     centre = sum(left_out) / 3
@@ -150,229 +181,164 @@ def test_the_jackknife_by_hand(closed: Bench) -> None:
     assert claim.p == pytest.approx(2 * stats.t.sf(0.25 / se, 2))
 
 
-def test_a_case_in_fewer_than_two_blocks_is_dropped_and_named(closed: Bench) -> None:
-    trials = without(blocks(RATIOS), *(f"TC5.r{block}" for block in range(2, 7)))
-    (claim,) = claims(closed, lock_with(closed.lock, 6, PROTOCOL), trials)
-    assert claim.outcome == "decided"
-    assert claim.dropped_cases == ("TC5 against TC2",)
-
-
 def test_what_is_left_of_the_cases_is_never_called_no_difference(closed: Bench) -> None:
     """Cases that kept their pairs show nothing of the others: the only one left has no effect, those 25 %."""
-    gated = evolve(PROTOCOL, fail_if="worse by more than 5 %")
-    lock = lock_with(closed.lock, 6, gated)
-    flat = [
-        trial(one.case, one.block, one.metrics["probe.response.p50"].value * (1.25 if one.case in ("TC4", "TC5") else 1))
-        for one in blocks([1.0, 1.01, 0.99, 1.0, 1.01, 0.99])
-    ]  # fmt: skip
-    lost = [f"{name}.r{block}" for name in ("TC4", "TC5") for block in range(1, 7)]
-    (part,) = claims(closed, lock, without(flat, *lost))
+    still = blocks([1.0, 1.01, 0.99, 1.0, 1.01, 0.99])
+    lost = names(("TC4", "TC5"))
+    part = claim_of(closed, without(scaled(still, {"TC4": 1.25, "TC5": 1.25}), *lost), gated())
     assert part.dropped_cases == ("TC4 against TC1", "TC5 against TC2")
-    assert part.outcome == "open"
-    assert part.gate.outcome == "open"
+    assert (part.outcome, part.gate.outcome) == ("open", "open")
     assert part.gate.why == "2 of its 3 cases have too few pairs"
-
-    (whole,) = claims(closed, lock, blocks([1.0, 1.01, 0.99, 1.0, 1.01, 0.99]))
-    assert (whole.outcome, whole.gate and whole.gate.outcome) == ("no difference", "pass")
+    whole = claim_of(closed, still, gated())
+    assert (whole.outcome, whole.gate.outcome) == ("no difference", "pass")
+    one_pair = claim_of(closed, without(blocks(RATIOS), *names(("TC5",), range(2, 7))))
+    assert (one_pair.outcome, one_pair.dropped_cases) == ("decided", ("TC5 against TC2",))
 
 
 def test_fewer_than_three_blocks_are_open_and_none_is_refused(closed: Bench) -> None:
-    (claim,) = claims(closed, lock_with(closed.lock, 2, PROTOCOL), blocks([2.0, 2.1]))
+    claim = claim_of(closed, blocks([2.0, 2.1]), planned=2)
     assert (claim.outcome, claim.p, claim.ratio.low) == ("open", None, None)
     assert claim.why_open == "it has 2 blocks, 3 are needed"
-    trials = broken(blocks(RATIOS), *(f"{case}.r{n}" for case in ("TC3", "TC4", "TC5") for n in range(1, 7)))
-    (claim,) = claims(closed, lock_with(closed.lock, 6, PROTOCOL), trials)
+    claim = claim_of(closed, broken(blocks(RATIOS), *names()))
     assert (claim.outcome, claim.ratio.value, len(claim.lost)) == ("refused", None, 18)
 
 
 def test_what_is_open_says_how_many_more_blocks_would_decide(closed: Bench) -> None:
-    ratios = [1.5, 0.9, 1.6, 0.85, 1.4, 1.0]
-    order = [one.trial for one in blocks(ratios)]
-    made = {name: Made(0, 60.0 * place) for place, name in enumerate(order)}
-    (claim,) = claims(closed, lock_with(closed.lock, 6, PROTOCOL), blocks(ratios), made)
+    """In turns all six trials of a block begin together, with a block per minute; throughput is not per turn."""
+    trials = blocks([1.5, 0.9, 1.6, 0.85, 1.4, 1.0])
+    alone = {one.trial: Made(0, 60.0 * place) for place, one in enumerate(trials)}
+    claim = claim_of(closed, trials, made=alone)
     assert claim.outcome == "open"
     assert claim.more_s == pytest.approx(claim.more_blocks * 6 * 60)
-    n, sd, mean = 6 + claim.more_blocks, float(np.std(np.log(ratios), ddof=1)), float(np.mean(np.log(ratios)))
+    logs = np.log([1.5, 0.9, 1.6, 0.85, 1.4, 1.0])
 
-    def decides(blocks: int) -> bool:
-        reach = stats.t.ppf(0.975, blocks - 1) + stats.t.ppf(0.8, blocks - 1)
-        return bool(reach * sd / sqrt(blocks) <= mean)
+    def decides(count: int) -> bool:
+        reach = stats.t.ppf(0.975, count - 1) + stats.t.ppf(0.8, count - 1)
+        return bool(reach * logs.std(ddof=1) / sqrt(count) <= logs.mean())
 
-    assert decides(n) and not decides(n - 1)
-
-
-def test_blocks_of_turns_last_as_long_whatever_is_compared(closed: Bench) -> None:
-    """All six trials of a block begin together, with a block per minute; throughput is not per turn."""
-    trials = blocks([1.5, 0.9, 1.6, 0.85, 1.4, 1.0])
-    made = {one.trial: Made(0, 60.0 * one.block + 0.001 * place) for place, one in enumerate(trials)}
-    (claim,) = claims(closed, lock_with(closed.lock, 6, PROTOCOL, order="turns"), trials, made)
+    assert decides(6 + claim.more_blocks) and not decides(5 + claim.more_blocks)
+    together = {one.trial: Made(0, 60.0 * one.block + 0.001 * place) for place, one in enumerate(trials)}
+    claim = claim_of(closed, trials, made=together, order="turns")
     assert claim.more_s == pytest.approx(claim.more_blocks * 60, rel=0.01)
 
 
 def test_holm_and_bonferroni_count_every_claim_of_the_study(closed: Bench) -> None:
-    server = Comparison(name="cache", factor="server", baseline="backend", metric="probe.response.p50")
-    lock = lock_with(closed.lock, 6, PROTOCOL, server)
-    found = claims(closed, lock, blocks(RATIOS))
+    found = claims(closed, lock_with(closed.lock, 6, PROTOCOL, SERVER), blocks(RATIOS))
     assert [one.name for one in found] == ["tls", "cache: cache-hit", "cache: cache-miss"]
     x = np.log(RATIOS)
     half = stats.t.ppf(1 - 0.025 / 3, 5) * stats.sem(x)
-    assert (found[0].ratio.low, found[0].ratio.high) == pytest.approx(
-        (exp(x.mean() - half), exp(x.mean() + half))
-    )
-    assert found[0].single[0] > (found[0].ratio.low or 0)
+    tls = found[0]
+    assert (tls.ratio.low, tls.ratio.high) == pytest.approx((exp(x.mean() - half), exp(x.mean() + half)))
+    assert tls.single[0] > tls.ratio.low
 
 
 def test_p_and_interval_never_disagree(closed: Bench) -> None:
     """Holm's correction decides that there is a change; the interval for three claims alone would include
     none, so it is cut off on that side."""
-    server = Comparison(name="cache", factor="server", baseline="backend", metric="probe.response.p50")
-    lock = lock_with(closed.lock, 6, PROTOCOL, server)
-    noisy = [1.01, 1.3, 1.05, 1.25, 1.02, 1.2]
-    trials = [
-        trial(one.case, one.block, (one.metrics["probe.response.p50"].value or 0) * (3 if one.case in ("TC1", "TC4") else 5 if one.case in ("TC2", "TC5") else 1))
-        for one in blocks(noisy)
-    ]  # fmt: skip
-    tls = claims(closed, lock, trials)[0]
+    lock = lock_with(closed.lock, 6, PROTOCOL, SERVER)
+    noisy = blocks([1.01, 1.3, 1.05, 1.25, 1.02, 1.2])
+    tls = claims(closed, lock, scaled(noisy, {"TC1": 3, "TC4": 3, "TC2": 5, "TC5": 5}))[0]
     assert tls.outcome == "decided" and 0.02 < tls.p_adjusted <= 0.05
     assert tls.ratio.low == 1.0
     rng = np.random.default_rng(5)
     for _ in range(60):
-        ratios = list(np.exp(rng.normal(0.05, 0.06, 6)))
-        for claim in claims(closed, lock, blocks(ratios)):
-            low, high = claim.ratio.low, claim.ratio.high
-            assert high is not None
-            assert (claim.p_adjusted <= 0.05) == (low >= 1 or high <= 1)
+        for claim in claims(closed, lock, blocks(list(np.exp(rng.normal(0.05, 0.06, 6))))):
+            assert (claim.p_adjusted <= 0.05) == (claim.ratio.low >= 1 or claim.ratio.high <= 1)
 
 
 def test_success_is_reported_where_it_differs(closed: Bench) -> None:
-    trials = blocks(RATIOS, success=0.74)
-    (claim,) = claims(closed, lock_with(closed.lock, 6, PROTOCOL), trials)
+    claim = claim_of(closed, blocks(RATIOS, success=0.74))
     assert claim.success == (1.0, pytest.approx(0.74))
     assert claim.success_interval == pytest.approx((-0.26, -0.26)), "of nobody knows how many requests"
 
 
 def test_per_case_makes_one_claim_a_pair(closed: Bench) -> None:
-    lock = lock_with(closed.lock, 6, evolve(PROTOCOL, per="case"))
-    found = claims(closed, lock, blocks(RATIOS))
-    assert [one.pairs for one in found] == [(("TC0", "TC3"),), (("TC1", "TC4"),), (("TC2", "TC5"),)]
-    assert {one.outcome for one in found} == {"decided"}
+    found = claims(closed, lock_with(closed.lock, 6, evolve(PROTOCOL, per="case")), blocks(RATIOS))
+    assert [(one.pairs, one.outcome) for one in found] == [((pair,), "decided") for pair in MATCHED]
 
 
 def test_when_restricts_the_matched_cases(closed: Bench) -> None:
-    lock = lock_with(closed.lock, 6, evolve(PROTOCOL, when={"server": "backend"}))
-    assert [contrast.pairs for contrast in contrasts_of(lock)] == [(("TC0", "TC3"),)]
+    assert [contrast.pairs for contrast in contrasts_of(lock_with(closed.lock, 6, ONE))] == [(MATCHED[0],)]
 
 
 def test_an_interaction_is_made_of_quadruples(closed: Bench) -> None:
-    """https costs × 1.2 at the backend and × 1.5 for cache hits: the effect is 1.25 × as large there."""
+    """https costs × 1.2 at the backend and × 1.5 for cache hits: the effect is 1.25 × as large there. A
+    quadruple is lost with any of its trials."""
     lock = lock_with(closed.lock, 6, evolve(PROTOCOL, by="server"))
     assert [one.cells for one in contrasts_of(lock)] == [
         (("TC1", "TC4", "TC0", "TC3"),),
         (("TC2", "TC5", "TC0", "TC3"),),
     ]
-    noise = [1.0, 1.01, 0.99, 1.02, 1.0, 0.98]
+    medians = {"TC0": 1.0, "TC3": 1.2, "TC1": 0.1, "TC4": 0.15, "TC2": 2.0, "TC5": 2.4}
     trials = [
-        one
-        for block, wobble in enumerate(noise, 1)
-        for one in (
-            trial("TC0", block, 1.0), trial("TC3", block, 1.2),
-            trial("TC1", block, 0.1), trial("TC4", block, 0.15 * wobble),
-            trial("TC2", block, 2.0), trial("TC5", block, 2.4 * wobble),
-        )
-    ]  # fmt: skip
+        trial(case, block, median * (wobble if case in ("TC4", "TC5") else 1))
+        for block, wobble in enumerate([1.0, 1.01, 0.99, 1.02, 1.0, 0.98], 1)
+        for case, median in medians.items()
+    ]
     hit, miss = claims(closed, lock, trials)
-    assert (hit.by, hit.by_levels) == ("server", ("cache-hit", "backend"))
+    assert (hit.by, hit.by_levels, hit.outcome) == ("server", ("cache-hit", "backend"), "decided")
     assert hit.ratio.value == pytest.approx(1.25, rel=0.01)
-    assert hit.outcome == "decided"
     assert hit.evidence[0].against == ("TC0.r1", "TC3.r1")
     assert miss.outcome == "no difference"
-
-
-def test_an_interaction_loses_a_quadruple_with_any_of_its_trials(closed: Bench) -> None:
-    lock = lock_with(closed.lock, 6, evolve(PROTOCOL, by="server"))
-    hit, miss = claims(closed, lock, without(blocks(RATIOS), "TC0.r2", "TC5.r4"))
+    hit, miss = claims(closed, lock, without(trials, "TC0.r2", "TC5.r4"))
     assert (hit.believed_of, miss.believed_of) == ((5, 6), (4, 6))
 
 
 def test_trials_as_listed_are_described_and_claim_nothing(closed: Bench) -> None:
     """Chance does not protect them either: a REFUSED number is left out."""
-    lock = lock_with(closed.lock, 6, PROTOCOL, order="as-listed")
-    (claim,) = claims(closed, lock, blocks(RATIOS))
+    claim = claim_of(closed, blocks(RATIOS), order="as-listed")
     assert (claim.outcome, claim.p, claim.ratio.value) == ("open", None, pytest.approx(1.2278, abs=1e-3))
     assert "drift is inside this difference" in claim.why_open
     trials = [
         doubted(one, "steal", number="timing") if one.trial == "TC4.r3" else one for one in blocks(RATIOS)
     ]
-    (claim,) = claims(closed, lock, trials)
-    assert claim.believed_of == (17, 18)
+    assert claim_of(closed, trials, order="as-listed").believed_of == (17, 18)
 
 
 # bring-ups
 
 
-def hard(lock: Lock) -> Lock:
-    factors = tuple(evolve(one, change="restart") if one.name == "protocol" else one for one in lock.factors)
-    return evolve(lock, factors=factors)
+def hard(bench: Bench) -> Bench:
+    """Return the bench with a protocol that restarts its servers."""
+    factors = (evolve(one, change="restart") if one.name == "protocol" else one for one in bench.lock.factors)
+    return evolve(bench, lock__factors=tuple(factors))
 
 
-def in_plots(trials: list[TrialResult], plot: Any) -> dict[str, Made]:
+def in_plots(trials: list[TrialResult], plot: Callable[[TrialResult], int]) -> dict[str, Made]:
     return {one.trial: Made(plot(one), float(place)) for place, one in enumerate(trials)}
 
 
-def test_blocks_that_share_a_bring_up_are_one_where_the_factor_restarts(closed: Bench) -> None:
-    trials = blocks([1.1, 1.3, 1.12, 1.28, 1.09, 1.31, 1.1, 1.3, 1.11, 1.3, 1.1, 1.29])
-    lock = hard(lock_with(closed.lock, 12, PROTOCOL))
-    https = ("TC3", "TC4", "TC5")
-    shared = in_plots(trials, lambda one: (one.block - 1) // 2 * 2 + (one.case in https))
-    apart = in_plots(trials, lambda one: one.block * 2 + (one.case in https))
-    (claim,) = claims(closed, lock, trials, shared)
-    assert (claim.blocks, claim.unit, claim.bring_ups, claim.outcome) == (6, "bring-up", 6, "decided")
-    (claim,) = claims(closed, lock, trials, apart)
-    assert claim.blocks == 12
-
-
-@pytest.mark.parametrize(("count", "outcome"), [(5, "open"), (6, "decided")])
-def test_a_claim_over_a_restart_needs_six_bring_ups(closed: Bench, count: int, outcome: str) -> None:
-    trials = blocks(RATIOS[:count])
-    made = in_plots(trials, lambda one: one.block * 2 + (one.case in ("TC3", "TC4", "TC5")))
-    (claim,) = claims(closed, hard(lock_with(closed.lock, count, PROTOCOL)), trials, made)
-    assert claim.outcome == outcome
-    if outcome == "open":
-        assert "it has 5 bring-ups, 6 are needed" in claim.why_open
+@pytest.mark.parametrize(
+    ("count", "blocks_each", "units", "outcome"),
+    [(12, 2, 6, "decided"), (12, 1, 12, "decided"), (6, 1, 6, "decided"), (5, 1, 5, "open")],
+)
+def test_a_claim_over_a_restart_counts_bring_ups_and_needs_six(
+    closed: Bench, count: int, blocks_each: int, units: int, outcome: str
+) -> None:
+    trials = blocks([1.1, 1.3, 1.12, 1.28, 1.09, 1.31, 1.1, 1.3, 1.11, 1.3, 1.1, 1.29][:count])
+    made = in_plots(trials, lambda one: (one.block - 1) // blocks_each * 2 + (one.case in HTTPS))
+    claim = claim_of(hard(closed), trials, planned=count, made=made)
+    assert (claim.blocks, claim.unit, claim.bring_ups, claim.outcome) == (units, "bring-up", units, outcome)
+    assert ("it has 5 bring-ups, 6 are needed" in claim.why_open) == (outcome == "open")
 
 
 @pytest.mark.parametrize(
-    ("bring_ups", "unit", "units"), [(1, "block", 12), (5, "block", 12), (6, "bring-up", 6)]
+    ("bring_ups", "unit", "units", "outcome"),
+    [(1, "block", 12, "decided"), (5, "block", 12, "decided"), (6, "bring-up", 6, "open")],
 )
-def test_unit_is_the_bring_up_from_six_on(closed: Bench, bring_ups: int, unit: str, units: int) -> None:
-    trials = blocks([1.2, 1.25, 1.19, 1.22, 1.3, 1.21] * 2)
-    lock = lock_with(closed.lock, 12, PROTOCOL, bring_ups=bring_ups)
-    made = in_plots(trials, lambda one: (one.block - 1) * bring_ups // 12)
-    (claim,) = claims(closed, lock, trials, made)
-    assert (claim.unit, claim.blocks, claim.bring_ups) == (unit, units, bring_ups)
-
-
-def test_a_difference_that_each_bring_up_decides_again_is_open_from_six_on(closed: Bench) -> None:
-    """± 10 % by bring-up, two blocks each that agree: twelve blocks would seem certain, but not six
-    starts."""
+def test_a_difference_that_each_bring_up_decides_again_is_open_from_six_on(
+    closed: Bench, bring_ups: int, unit: str, units: int, outcome: str
+) -> None:
+    """± 10 % by bring-up, two blocks each that agree: twelve blocks would seem certain, but not six starts."""
     effects = [1.1, 0.92, 1.12, 1.0, 1.08, 1.11]
     trials = blocks([effect * wobble for effect in effects for wobble in (1.0, 1.002)])
-    for bring_ups, outcome in ((6, "open"), (1, "decided")):
-        made = in_plots(trials, lambda one, n=bring_ups: (one.block - 1) * n // 12)
-        (claim,) = claims(closed, lock_with(closed.lock, 12, PROTOCOL, bring_ups=bring_ups), trials, made)
-        assert claim.outcome == outcome
+    made = in_plots(trials, lambda one: (one.block - 1) * bring_ups // 12)
+    claim = claim_of(closed, trials, planned=12, made=made, bring_ups=bring_ups)
+    assert (claim.unit, claim.blocks, claim.bring_ups) == (unit, units, bring_ups)
+    assert claim.outcome == outcome
 
 
 # strangers, and broken trials
-
-CALM = ((0.01, 0.01),) * 6
-BUSY = ((0.01, 0.01), (0.6, 0.02), (0.01, 0.7), (0.02, 0.01), (0.5, 0.6), (0.01, 0.01))
-FLAT = [1.0, 1.004, 0.997, 1.002, 1.001, 0.996]
-ONE = evolve(PROTOCOL, when={"server": "backend"})
-
-
-def gated(fail_if: str = "worse by more than 5 %") -> Comparison:
-    return evolve(PROTOCOL, fail_if=fail_if)
 
 
 def test_no_disturbance_takes_a_pair(closed: Bench) -> None:
@@ -381,173 +347,160 @@ def test_no_disturbance_takes_a_pair(closed: Bench) -> None:
     of_machine = ("steal", "others-cpu", "run-queue", "hiccups", "calibration")
     for check in (*of_machine, "generator-harm", "steadiness"):
         trials = [doubted(one, check, number="timing") for one in trials]
-    (claim,) = claims(closed, lock_with(closed.lock, 6, PROTOCOL), trials)
-    (clean,) = claims(closed, lock_with(closed.lock, 6, PROTOCOL), blocks(RATIOS))
-    assert claim.believed_of == (18, 18)
-    assert (claim.outcome, claim.single) == ("decided", clean.single)
+    claim = claim_of(closed, trials)
+    assert (claim.outcome, claim.believed_of) == ("decided", (18, 18))
+    assert claim.single == claim_of(closed, blocks(RATIOS)).single
 
 
 def test_calmer_pairs_weigh_more(closed: Bench) -> None:
     """Strangers beside half of the pairs triple these on one side: a plain mean would hide the effect."""
-    lock = lock_with(closed.lock, 6, gated())
     trials = beside(blocks([1.15 * one for one in FLAT]), *BUSY, slower=3.0)
-    (claim,) = claims(closed, lock, trials)
+    claim = claim_of(closed, trials, gated())
     assert claim.strangers.readable
     assert claim.ratio.value == pytest.approx(1.15, rel=0.15)
-    assert claim.strangers.calm_pairs == pytest.approx(3 * (3 + sum(1 / (1 + (x / 0.2) ** 2) for x in (0.6, 0.7, 0.6))), rel=0.15)  # fmt: skip
-    (unread,) = claims(closed, lock, [evolve(one, strangers=None) for one in trials])
+    calm_pairs = 3 * (3 + sum(1 / (1 + (x / 0.2) ** 2) for x in (0.6, 0.7, 0.6)))
+    assert claim.strangers.calm_pairs == pytest.approx(calm_pairs, rel=0.15)
+    unread = claim_of(closed, [evolve(one, strangers=None) for one in trials], gated())
     assert not unread.strangers.readable
-    widths = [one.single[1] / one.single[0] for one in (claim, unread) if one.single]
-    assert widths[0] < widths[1] / 1.5
+    assert claim.single[1] / claim.single[0] < unread.single[1] / unread.single[0] / 1.5
 
 
 def test_weights_that_lean_count_alike(closed: Bench) -> None:
-    (claim,) = claims(closed, lock_with(closed.lock, 6, ONE), beside(blocks(RATIOS), *((0.05, 0.4),) * 6))
-    (plain,) = claims(closed, lock_with(closed.lock, 6, ONE), blocks(RATIOS))
+    claim = claim_of(closed, beside(blocks(RATIOS), *((0.05, 0.4),) * 6), ONE)
     assert claim.strangers.lean_p == pytest.approx(2 / 2**6)
-    assert claim.single == plain.single
+    assert claim.single == claim_of(closed, blocks(RATIOS), ONE).single
     assert claim.strangers.sides == pytest.approx((0.05, 0.4))
 
 
 def test_a_difference_that_other_programs_can_hide_is_no_pass(closed: Bench) -> None:
     """Stretched by 1/(1 − 0.4·x/(1 − p)) equal sides pass beside few strangers, not beside many."""
-    answers = []
-    for share in (0.0, 0.3, 1.0):
-        lock = lock_with(closed.lock, 6, gated("worse by more than 1 %"))
+    within = []
+    for share, outcome in ((0.0, "pass"), (0.3, "pass"), (1.0, "open")):
         trials = beside(blocks(FLAT), *((share, share),) * 6)
-        (claim,) = claims(closed, lock, trials)
+        claim = claim_of(closed, trials, gated("worse by more than 1 %"))
         assert claim.strangers.dilution == pytest.approx(0.8 * share)
-        answers.append((claim.outcome, claim.gate and claim.gate.outcome, claim.within))
-    assert [one[1] for one in answers] == ["pass", "pass", "open"]
-    assert answers[0][2] < answers[1][2] < answers[2][2]
+        assert claim.gate.outcome == outcome
+        within.append(claim.within)
+    assert within[0] < within[1] < within[2]
     tail = evolve(ONE, metric="probe.response.p95", fail_if="worse by more than 5 %")
-    trials = [
-        evolve(one, metrics={**one.metrics, "probe.response.p95": one.metrics["probe.response.p50"]})
-        for one in beside(blocks(FLAT), *((0.3, 0.3),) * 6)
-    ]  # fmt: skip
-    (claim,) = claims(closed, lock_with(closed.lock, 6, tail), trials)
-    assert (claim.outcome, claim.gate and claim.gate.outcome) == ("open", "open")
+    shared = beside(blocks(FLAT), *((0.3, 0.3),) * 6)
+    claim = claim_of(closed, [with_metrics(one, response__p95=one.metrics[P50]) for one in shared], tail)
+    assert (claim.outcome, claim.gate.outcome) == ("open", "open")
 
 
 def test_a_pass_without_readings_says_so(closed: Bench) -> None:
-    (claim,) = claims(closed, lock_with(closed.lock, 6, gated()), blocks(FLAT))
-    assert claim.gate.outcome == "pass"
-    assert "the server's machine could not be read" in claim.gate.why
-    (read,) = claims(closed, lock_with(closed.lock, 6, gated()), beside(blocks(FLAT), *CALM))
-    assert "could not be read" not in read.gate.why
+    gate = claim_of(closed, blocks(FLAT), gated()).gate
+    assert gate.outcome == "pass"
+    assert "the server's machine could not be read" in gate.why
+    assert "could not be read" not in claim_of(closed, beside(blocks(FLAT), *CALM), gated()).gate.why
 
 
 def test_what_busy_pairs_say_holds_back_a_pass(closed: Bench) -> None:
     """The treatment disturbs half of its own trials: the calm pairs alone would pass it."""
     shares = tuple((0.01, 0.9 if block % 3 == 0 else 0.01) for block in range(1, 13))
     ratios = [1.5 if block % 3 == 0 else FLAT[block % 6] for block in range(1, 13)]
-    (claim,) = claims(closed, lock_with(closed.lock, 12, gated(), ), beside(blocks(ratios, (("TC0", "TC3"),)), *shares))  # fmt: skip
-    assert claim.strangers is not None and claim.strangers.lean_p > 0.1, "four of four is chance"
+    claim = claim_of(closed, beside(blocks(ratios, MATCHED[:1]), *shares), gated(), 12)
+    assert claim.strangers.lean_p > 0.1, "four of four is chance"
     assert claim.gate.outcome == "open"
 
 
 def test_the_generators_own_delays_are_taken_off(closed: Bench) -> None:
     """The generator adds 10 % to the treatment alone (planted) or to both sides (clean)."""
 
-    def delayed(trials: list[TrialResult], *cases: str) -> list[TrialResult]:
-        return [doubted(one, "generator-harm", "VALID", "probe.response.p50", 1 - 1 / 1.1) if one.case in cases else one for one in trials]  # fmt: skip
+    def delayed(ratios: list[float], *cases: str) -> Any:
+        lag = 1 - 1 / 1.1
+        return claim_of(closed, [
+            doubted(one, "generator-harm", "VALID", P50, lag) if one.case in cases else one
+            for one in blocks([1.1 * one for one in ratios])
+        ])  # fmt: skip
 
-    lock = lock_with(closed.lock, 6, PROTOCOL)
-    (claim,) = claims(closed, lock, delayed(blocks([1.1 * one for one in FLAT]), "TC3", "TC4", "TC5"))
+    claim = delayed(FLAT, *HTTPS)
     assert claim.without_lag == pytest.approx(1.0, abs=0.001)
     assert claim.outcome == "open" and claim.single[0] < 1 < claim.single[1]
-    (alone,) = claims(closed, lock, delayed(blocks([1.1]), "TC3", "TC4", "TC5"))
+    alone = delayed([1.0], *HTTPS)
     assert (alone.ratio.value, alone.without_lag) == (None, None), "one block tells neither"
-    every = ("TC0", "TC1", "TC2", "TC3", "TC4", "TC5")
-    (both,) = claims(closed, lock, delayed(blocks([1.1 * one for one in FLAT]), *every))
+    both = delayed(FLAT, "TC0", "TC1", "TC2", *HTTPS)
     assert both.outcome == "decided" and both.ratio.value == pytest.approx(1.1, abs=0.001)
 
 
 def test_broken_pairs_are_taken_at_the_worst_of_the_others(closed: Bench) -> None:
-    lock = lock_with(closed.lock, 6, gated())
-    (claim,) = claims(closed, lock, broken(blocks(RATIOS), "TC4.r1", "TC5.r4"))
-    (clean,) = claims(closed, lock, blocks(RATIOS))
+    claim = claim_of(closed, broken(blocks(RATIOS), "TC4.r1", "TC5.r4"), gated())
+    clean = claim_of(closed, blocks(RATIOS), gated())
     assert (claim.believed_of, claim.outcome) == ((16, 18), "decided")
     assert claim.p > clean.p
     assert claim.single[0] < clean.single[0] < clean.single[1] < claim.single[1]
-    wild = [1.2, 1.25, 0.9, 1.22, 1.3, 1.21]
-    (open_,) = claims(closed, lock, broken(blocks(wild), *(f"TC4.r{n}" for n in (1, 2, 4)), *(f"TC5.r{n}" for n in (4, 5))))  # fmt: skip
-    assert open_.outcome == "open"
-    (flat,) = claims(closed, lock, broken(blocks(FLAT), "TC4.r1"))
-    assert (flat.outcome, flat.gate and flat.gate.outcome) == ("open", "open")
+    wild = blocks([1.2, 1.25, 0.9, 1.22, 1.3, 1.21])
+    lost = [*names(("TC4",), (1, 2, 4)), *names(("TC5",), (4, 5))]
+    assert claim_of(closed, broken(wild, *lost), gated()).outcome == "open"
+    flat = claim_of(closed, broken(blocks(FLAT), "TC4.r1"), gated())
+    assert (flat.outcome, flat.gate.outcome) == ("open", "open")
 
 
 def test_a_clock_that_was_set_is_as_if_nothing_was_made(closed: Bench) -> None:
-    trials = [doubted(one, "clocks") if one.trial == "TC4.r1" else one for one in blocks(FLAT)]
-    (claim,) = claims(closed, lock_with(closed.lock, 6, PROTOCOL), trials)
+    claim = claim_of(
+        closed, [doubted(one, "clocks") if one.trial == "TC4.r1" else one for one in blocks(FLAT)]
+    )
     assert (claim.outcome, [one.why for one in claim.lost]) == ("no difference", ["missing"])
 
 
 def test_what_an_older_svload_made_once_more_does_not_count(closed: Bench) -> None:
     again = evolve(trial("TC4", 3, 9.0), trial="TC4.r7", replicate=7)
-    (claim,) = claims(closed, lock_with(closed.lock, 6, PROTOCOL), [*blocks(RATIOS), again])
-    (clean,) = claims(closed, lock_with(closed.lock, 6, PROTOCOL), blocks(RATIOS))
-    assert claim.single == clean.single
+    clean = claim_of(closed, blocks(RATIOS))
+    assert claim_of(closed, [*blocks(RATIOS), again]).single == clean.single
 
 
 def test_an_unknown_bound_and_a_known_one_change_no_comparison(closed: Bench) -> None:
     """D3, D4: the scatter of pairs already contains a bound; an unknown one used to be read as zero."""
-    lock = lock_with(closed.lock, 6, gated())
-    found = []
-    for below in (None, 0.06):
-        trials = [doubted(one, "steadiness", "WEAK", "timing", below) for one in beside(blocks(FLAT), *CALM)]
-        found += claims(closed, lock, trials)
-    assert [(one.outcome, one.gate and one.gate.outcome) for one in found] == [("no difference", "pass")] * 2
-    assert found[0].single == found[1].single
+    calm = beside(blocks(FLAT), *CALM)
+    unknown, known = (
+        claim_of(closed, [doubted(one, "steadiness", "WEAK", "timing", below) for one in calm], gated())
+        for below in (None, 0.06)
+    )
+    assert unknown.single == known.single
+    for claim in (unknown, known):
+        assert (claim.outcome, claim.gate.outcome) == ("no difference", "pass")
 
 
 def test_a_noisy_lab_never_makes_a_difference_none(closed: Bench) -> None:
     """D5: 15 to 18 % in each block, in a lab that differs from itself by 29 %."""
-    from svload.analysis.floor import load_of
-    from svload.model.certificates import AaCertificate, Floor
-
-    load = load_of(closed.configs["TC0"])
-    floors = tuple(Floor(load=load_of(closed.configs[case]), metric="probe.response.p50", pairs=20, floor=0.6, sd=0.3) for case in closed.configs)  # fmt: skip
-    assert load == floors[0].load
-    certificate = AaCertificate.model_construct(floors=floors, restarts=False)
-    ratios = [1.15, 1.18, 1.16, 1.17, 1.15, 1.16]
-    (claim,) = judge_claims(
-        lock_with(closed.lock, 6, PROTOCOL), closed.configs, blocks(ratios), {}, certificate
+    floors = tuple(
+        Floor(load=load_of(config), metric=P50, pairs=20, floor=0.6, sd=0.3)
+        for config in closed.configs.values()
     )
-    assert claim.outcome == "open"
-    assert claim.why_open == "it is below what the lab shows against itself"
+    certificate = AaCertificate.model_construct(floors=floors, restarts=False)
+    trials = blocks([1.15, 1.18, 1.16, 1.17, 1.15, 1.16])
+    (claim,) = judge_claims(lock_with(closed.lock, 6, PROTOCOL), closed.configs, trials, {}, certificate)
+    assert (claim.outcome, claim.why_open) == ("open", "it is below what the lab shows against itself")
 
 
 def test_numbers_on_a_lattice_prove_nothing_by_agreeing(closed: Bench) -> None:
     """D10: three blocks with the candidate one bucket higher had p = 0 and an interval without width."""
-    (claim,) = claims(closed, lock_with(closed.lock, 3, ONE), blocks([1.0078] * 3, (("TC0", "TC3"),)))
-    assert claim.outcome == "no difference"
-    assert claim.p > 0.05
+    claim = claim_of(closed, blocks([1.0078] * 3, MATCHED[:1]), ONE, 3)
+    assert claim.outcome == "no difference" and claim.p > 0.05
     assert claim.single[1] - claim.single[0] > 0.01
-    (same,) = claims(closed, lock_with(closed.lock, 3, ONE), blocks([1.0] * 3, (("TC0", "TC3"),)))
+    same = claim_of(closed, blocks([1.0] * 3, MATCHED[:1]), ONE, 3)
     assert same.single == pytest.approx((1 / 1.008, 1.008), abs=5e-4), "a bucket is a 128th wide"
     ms = [
         trial(case, block, value) for block in (1, 2, 3) for case, value in (("TC0", 0.003), ("TC3", 0.004))
     ]
-    (coarse,) = claims(closed, lock_with(closed.lock, 3, ONE), ms)
-    assert coarse.outcome == "open", "whole milliseconds: a step of 33 %"
+    assert claim_of(closed, ms, ONE, 3).outcome == "open", "whole milliseconds: a step of 33 %"
 
 
 def test_a_pass_says_what_it_cannot_rule_out(closed: Bench) -> None:
     """D12: six trials don't show that one in ten is bad."""
-    (claim,) = claims(closed, lock_with(closed.lock, 6, gated()), beside(blocks(FLAT), *CALM))
-    assert (
-        "6 replicates rule out slow runs that are more frequent than 39 %; the worst trial was"
-        in rules_out(claim)
-    )
+    claim = claim_of(closed, beside(blocks(FLAT), *CALM), gated())
+    text = "6 replicates rule out slow runs that are more frequent than 39 %; the worst trial was"
+    assert text in rules_out(claim)
     assert claim.spread[1].worst == pytest.approx(1.004, abs=0.001)
 
 
 # order, cases
 
 
-def carried(count: int, carry: float, effect: float, seed: int, sd: float = 0.01) -> tuple[list[TrialResult], dict[str, Made]]:  # fmt: skip
-    """Return blocks in random order, in which the baseline is slower right after the treatment."""
+def carried(
+    bench: Bench, count: int, carry: float, effect: float = 0.0, seed: int = 3, sd: float = 0.01
+) -> Any:
+    """Judge blocks in random order, in which the baseline is slower right after the treatment."""
     rng = np.random.default_rng(seed)
     trials, made, before = [], {}, ""
     for block in range(1, count + 1):
@@ -556,20 +509,19 @@ def carried(count: int, carry: float, effect: float, seed: int, sd: float = 0.01
             trials.append(trial(str(case), block, exp(log)))
             made[trials[-1].trial] = Made(0, float(len(trials)))
             before = case
-    return trials, made
+    return claim_of(bench, trials, ONE, count, made)
 
 
 @pytest.mark.parametrize(("units", "known"), [(5, False), (7, True)])
 def test_what_ran_before_is_judged_from_six_units_on(closed: Bench, units: int, known: bool) -> None:
     for seed in range(6):
-        (claim,) = claims(closed, lock_with(closed.lock, units, ONE), *carried(units, 0.1, 0.0, seed))
-        assert (claim.carry_over is not None) is known
+        assert (carried(closed, units, 0.1, seed=seed).carry_over is not None) is known
 
 
 @pytest.mark.parametrize(("scatter", "within", "outcome"), [(0.045, 0.0413, "no difference"), (0.06, 0.0551, "open")])  # fmt: skip
 def test_no_difference_is_below_5_percent(closed: Bench, scatter: float, within: float, outcome: str) -> None:
     ratios = [1 + scatter * share for share in (1, -1, 0.5, -0.5, 0.8, -0.8)]
-    (claim,) = claims(closed, lock_with(closed.lock, 6, ONE), blocks(ratios, (("TC0", "TC3"),)))
+    claim = claim_of(closed, blocks(ratios, MATCHED[:1]), ONE)
     assert claim.within == pytest.approx(within, abs=1e-4)
     assert claim.within == pytest.approx(max(claim.ratio.high - 1, 1 - claim.ratio.low))
     assert claim.outcome == outcome
@@ -577,79 +529,74 @@ def test_no_difference_is_below_5_percent(closed: Bench, scatter: float, within:
 
 def test_an_effect_of_what_ran_before_is_no_claim(closed: Bench) -> None:
     """D9: without an effect, but a baseline 5 % slower after the treatment, 57 to 89 % claimed one."""
-    lock = lock_with(closed.lock, 12, ONE)
-    wrong = right = 0
-    for seed in range(40):
-        (claim,) = claims(closed, lock, *carried(12, 0.05, 0.0, seed))
-        wrong += claim.outcome == "decided"
-        (claim,) = claims(closed, lock, *carried(12, 0.0, 0.1, seed))
-        right += claim.outcome == "decided"
-    assert wrong <= 5
-    assert right == 40
-    (claim,) = claims(closed, lock, *carried(12, 0.1, 0.0, 3))
+    wrong = [carried(closed, 12, 0.05, seed=seed).outcome for seed in range(40)]
+    assert wrong.count("decided") <= 5
+    right = [carried(closed, 12, 0.0, effect=0.1, seed=seed).outcome for seed in range(40)]
+    assert right == ["decided"] * 40
+    claim = carried(closed, 12, 0.1)
     assert claim.outcome == "open" and claim.carry_over.differs
     assert "it depends on which side ran just before" in claim.why_open
-    assert claims(closed, hard(lock), *carried(12, 0.1, 0.0, 3))[0].carry_over is None, "servers restart"
+    assert carried(hard(closed), 12, 0.1).carry_over is None, "servers restart"
 
 
-def test_cases_that_differ_have_their_range_beside_the_mean(closed: Bench) -> None:
-    lock = lock_with(closed.lock, 6, PROTOCOL)
-    (same,) = claims(closed, lock, [
-        one for block, ratio in enumerate(RATIOS, 1) for n, (a, b) in enumerate((("TC0", "TC3"), ("TC1", "TC4"), ("TC2", "TC5")))
-        for one in (trial(a, block, 1.0), trial(b, block, ratio * (1 + 0.01 * ((block + n) % 3))))
-    ])  # fmt: skip
-    assert same.range is None
-    (claim,) = claims(closed, lock, [
-        one for block, ratio in enumerate(RATIOS, 1) for n, (a, b) in enumerate((("TC0", "TC3"), ("TC1", "TC4"), ("TC2", "TC5")))
-        for one in (trial(a, block, 1.0), trial(b, block, ratio * (1 + n) * (1 + 0.01 * ((block + n) % 3))))
-    ])  # fmt: skip
-    assert claim.range[1] / claim.range[0] == pytest.approx(3, rel=0.02)
+@pytest.mark.parametrize(("steps", "apart"), [((1, 1, 1), None), ((1, 2, 3), 3)])
+def test_cases_that_differ_have_their_range_beside_the_mean(
+    closed: Bench, steps: tuple[int, ...], apart: float | None
+) -> None:
+    trials = [
+        one
+        for block, ratio in enumerate(RATIOS, 1)
+        for n, (http, https) in enumerate(MATCHED)
+        for value in [ratio * steps[n] * (1 + 0.01 * ((block + n) % 3))]
+        for one in (trial(http, block, 1.0), trial(https, block, value))
+    ]
+    found = claim_of(closed, trials).range
+    assert (found and found[1] / found[0]) == (apart and pytest.approx(apart, rel=0.02))
 
 
 # the plan
 
 
+def plan_of(bench: Bench, planned: int = 12, earlier: Any = (), **measure: Any) -> dict[str, Any]:
+    (found,) = plan_comparisons(lock_with(bench.lock, planned, PROTOCOL, **measure), earlier)
+    return found
+
+
 def test_plan_shows_what_cannot_be_decided(closed: Bench) -> None:
     found = plan_comparisons(closed.lock)
-    assert [one["name"] for one in found] == [
-        "cache against backend: cache-hit",
-        "cache against backend: cache-miss",
-        "HTTPS against HTTP",
-    ]
-    assert {one["comparison"] for one in found} == {"cache against backend", "HTTPS against HTTP"}
+    names = ["cache against backend: cache-hit", "cache against backend: cache-miss", "HTTPS against HTTP"]
+    assert [(one["name"], one["comparison"]) for one in found] == [(one, one.split(":")[0]) for one in names]
     assert {(one["state"], one["needed_blocks"], one["mde"]) for one in found} == {("undecidable", 3, None)}
     assert all("undecidable with 2 blocks; needs at least 3 blocks" in one["sentence"] for one in found)
 
 
 @pytest.mark.parametrize(("bring_ups", "units", "text"), [(1, 12, "this one bring-up"), (2, 12, "these 2 bring-ups"), (6, 6, ""), (12, 12, "")])  # fmt: skip
 def test_plan_shows_what_bring_ups_attain(closed: Bench, bring_ups: int, units: int, text: str) -> None:
-    (found,) = plan_comparisons(lock_with(closed.lock, 12, PROTOCOL, bring_ups=bring_ups))
+    found = plan_of(closed, bring_ups=bring_ups)
     assert (found["units"], found["bring_ups"], found["state"]) == (units, bring_ups, "decidable")
     assert text in found["sentence"] and ("The result holds for" in found["sentence"]) == bool(text)
 
 
-def test_a_plan_over_a_restart_needs_six_blocks(closed: Bench) -> None:
-    for count, state in ((5, "undecidable"), (6, "decidable")):
-        (found,) = plan_comparisons(hard(lock_with(closed.lock, count, PROTOCOL)))
-        assert (found["state"], found["needed_blocks"]) == (state, 6)
-
-
-def test_a_plan_whose_trials_run_as_listed_decides_nothing(closed: Bench) -> None:
-    (found,) = plan_comparisons(lock_with(closed.lock, 12, PROTOCOL, order="as-listed"))
-    assert (found["state"], found["mde"]) == ("undecidable", None)
-    assert "trials run as listed" in found["reason"] and found["reason"] in found["sentence"]
-    assert found["remedy"] == "Remove order: as-listed"
-    (found,) = plan_comparisons(lock_with(closed.lock, 12, PROTOCOL))
+def test_a_plan_over_a_restart_needs_six_blocks_and_one_as_listed_decides_nothing(closed: Bench) -> None:
+    five, six = plan_of(hard(closed), 5), plan_of(hard(closed), 6)
+    assert (five["state"], six["state"], six["needed_blocks"]) == ("undecidable", "decidable", 6)
+    listed, found = plan_of(closed, order="as-listed"), plan_of(closed)
+    assert (listed["state"], listed["mde"], listed["remedy"]) == (
+        "undecidable",
+        None,
+        "Remove order: as-listed",
+    )
+    assert "trials run as listed" in listed["reason"] and listed["reason"] in listed["sentence"]
     assert (found["state"], found["reason"], found["remedy"]) == ("decidable", "", "")
 
 
 def test_plan_takes_its_noise_from_the_last_run(closed: Bench) -> None:
-    lock = lock_with(closed.lock, 6, PROTOCOL)
-    (before,) = plan_comparisons(lock)
+    before = plan_of(closed, 6)
     assert (before["state"], before["mde"]) == ("decidable", None)
     assert "noise is unknown" in before["mde_reason"]
+    lock = lock_with(closed.lock, 6, PROTOCOL)
     earlier = claims(closed, lock, blocks(RATIOS))
-    (planned,) = plan_comparisons(lock, earlier)
+    planned = plan_of(closed, 6, earlier)
     assert planned["mde"] == pytest.approx(earlier[0].mde)
     assert 0.02 < planned["mde"] < 0.08
     assert "detects" in planned["sentence"]
@@ -658,9 +605,16 @@ def test_plan_takes_its_noise_from_the_last_run(closed: Bench) -> None:
     assert with_floor["mde"] == pytest.approx(exp(LabFloor(floor).of_mean(6, 1)) - 1), "no claim below it"
 
 
+# runs
+
+
+def judged(folder: Path, **options: Any) -> tuple[Bench, Findings]:
+    bench = bench_of(make_run(folder, **options))
+    return bench, judge_run(bench.lock, bench.configs, bench.trials())
+
+
 def test_effects_of_a_synthetic_run_are_found(tmp_path: Path) -> None:
-    bench = bench_of(make_run(tmp_path, replicates=8, seed=3))
-    found = judge_run(bench.lock, bench.configs, bench.trials())
+    bench, found = judged(tmp_path, replicates=8, seed=3)
     truth = bench.run.truth
     expected = {
         "cache against backend: cache-hit": truth.ratio("TC1", "TC0"),
@@ -673,59 +627,46 @@ def test_effects_of_a_synthetic_run_are_found(tmp_path: Path) -> None:
 
 
 def test_two_runs_are_compared_and_labelled(tmp_path: Path) -> None:
-    slow = {"protocol": {"http": 1.3}}
-    first, second = (
-        bench_of(make_run(tmp_path / str(number), cases=2, replicates=4, seed=number, effects=effects))
-        for number, effects in ((1, {}), (2, slow))
-    )
-    a, b = (judge_run(one.lock, one.configs, one.trials()) for one in (first, second))
-    rows = {(row["case"], row["metric"]): row for row in compare_runs(a, b)}
-    row = rows["TC0", "probe.response.p50"]
+    _, a = judged(tmp_path / "1", cases=2, replicates=4, seed=1)
+    _, b = judged(tmp_path / "2", cases=2, replicates=4, seed=2, effects={"protocol": {"http": 1.3}})
+    (row,) = (row for row in compare_runs(a, b) if (row["case"], row["metric"]) == ("TC0", P50))
     assert row["ratio"] == pytest.approx(1.3, rel=0.1)
-    assert "interval" not in row["sentence"] and not {"low", "high"} & set(row), (
-        "days differ, and two can't say by how much"
-    )
-    assert row["note"] == NOT_INTERLEAVED
-    assert row["n"] == [4, 4]
-    same = next(one for one in compare_runs(a, a) if one["metric"] == "probe.response.p50")
+    assert (row["note"], row["n"]) == (NOT_INTERLEAVED, [4, 4])
+    assert "interval" not in row["sentence"], "days differ, and two can't say by how much"
+    assert not {"low", "high"} & set(row)
+    same = next(one for one in compare_runs(a, a) if one["metric"] == P50)
     assert same["ratio"] == pytest.approx(1.0)
 
 
 def test_the_only_cases_of_two_runs_are_compared_whatever_they_are_called(tmp_path: Path) -> None:
-    run = bench_of(make_run(tmp_path / "one", cases=1, replicates=2))
-    found = judge_run(run.lock, run.configs, run.trials())
+    _, found = judged(tmp_path, cases=1, replicates=2)
     trials = tuple(evolve(one, case="shop") for one in found.trials)
     cases = tuple(evolve(one, case="shop") for one in found.cases if not one.excluded)
     renamed = evolve(found, cases=cases, trials=trials)
-    ratios = [row["ratio"] for row in compare_runs(found, renamed) if row["metric"] == "probe.response.p50"]
+    ratios = [row["ratio"] for row in compare_runs(found, renamed) if row["metric"] == P50]
     assert ratios == [pytest.approx(1.0)]
     two = evolve(found, cases=(*cases, *cases))
     assert compare_runs(found, two) == [], "which of two it is can't be told"
 
 
 def test_closed_is_never_compared_with_open(tmp_path: Path) -> None:
-    runs = [
-        bench_of(make_run(tmp_path / load, cases=1, replicates=1, load=load)) for load in ("closed", "open")
-    ]
-    a, b = (judge_run(one.lock, one.configs, one.trials()) for one in runs)
+    a, b = (judged(tmp_path / load, cases=1, replicates=1, load=load)[1] for load in ("closed", "open"))
     rows = compare_runs(a, b)
-    background = [row for row in rows if row["metric"].startswith("background")]
-    assert [row["ratio"] for row in background] == [None]
-    assert "never compared" in background[0]["note"]
+    (background,) = (row for row in rows if row["metric"].startswith("background"))
+    assert background["ratio"] is None
+    assert "never compared" in background["note"]
     assert any(row["ratio"] for row in rows if row["metric"].startswith("probe"))
 
 
-def test_a_comparison_whose_cases_were_left_out_says_so(tmp_path: Path) -> None:
-    bench = bench_of(make_run(tmp_path, cases=4, replicates=2))
-    kept = bench.lock.valid_cases[0].name
-    left_out = tuple(
-        one if one.name == kept else evolve(one, excluded="left out by --only") for one in bench.lock.cases
+def test_a_comparison_whose_cases_were_left_out_says_so(closed: Bench) -> None:
+    kept = closed.lock.valid_cases[0].name
+    cases = tuple(
+        one if one.name == kept else evolve(one, excluded="left out by --only") for one in closed.lock.cases
     )
-    lock = lock_with(evolve(bench.lock, cases=left_out), 2, PROTOCOL)
-    trials = [one for one in bench.trials() if one.case == kept]
-    findings = judge_run(lock, {kept: bench.configs[kept]}, trials)
-    assert [claim.outcome for claim in findings.claims] == ["refused"]
-    assert findings.claims[0].why_open == "no two of its cases were part of this run"
+    lock = lock_with(evolve(closed.lock, cases=cases), 2, PROTOCOL)
+    trials = [one for one in closed.trials() if one.case == kept]
+    (claim,) = judge_run(lock, {kept: closed.configs[kept]}, trials).claims
+    assert (claim.outcome, claim.why_open) == ("refused", "no two of its cases were part of this run")
 
 
 # svload why
