@@ -10,7 +10,24 @@ import numpy as np
 import pytest
 from scipy import stats
 from tests.analysis.conftest import Bench
-from tests.analysis.test_compare import PROTOCOL, RATIOS, blocks, broken, claims, lock_with, trial
+from tests.analysis.test_compare import (
+    FLAT,
+    HTTPS,
+    MATCHED,
+    ONE,
+    P50,
+    PROTOCOL,
+    RATIOS,
+    SERVER,
+    blocks,
+    broken,
+    claim_of,
+    claims,
+    gated,
+    lock_with,
+    names,
+    with_metrics,
+)
 from tests.evolve import evolve
 from tests.results import findings_of
 
@@ -25,31 +42,38 @@ from svload.analysis.contrasts import most_blocks
 from svload.analysis.quantiles import ranked_values
 from svload.model.errors import ExitCode
 from svload.model.pairs import Strangers
-from svload.model.results import Claim, Estimate, Findings, Gate, ThresholdResult, TrialResult
-from svload.model.study import Comparison, Lock
+from svload.model.results import Claim, Estimate, Findings, ThresholdResult, TrialResult
 
-FLAT = [1.0, 1.004, 0.997, 1.002, 1.001, 0.996]
-HTTPS = ("TC3", "TC4", "TC5")
-
-
-def gated(lock: Lock, fail_if: str = "worse by more than 5 %", blocks: int = 6, **more: Any) -> Lock:
-    return lock_with(lock, blocks, evolve(PROTOCOL, fail_if=fail_if, **more))
+LATE = Estimate(value=None, reason="> time-out (70 % failed)", why="time-out")
+ON_SERVER = evolve(SERVER, fail_if="worse by more than 900 %")
 
 
 def gate_of(
-    closed: Bench, trials: list[TrialResult], fail_if: str = "worse by more than 5 %", **more: Any
-) -> Gate:
-    (claim,) = claims(closed, gated(closed.lock, fail_if, **more), trials)
-    assert claim.gate is not None
-    return claim.gate
+    closed: Bench, trials: list[TrialResult], fail_if: str = "worse by more than 5 %", planned: int = 6
+) -> Any:
+    return claim_of(closed, trials, gated(fail_if), planned).gate
+
+
+def times(factor: float) -> list[TrialResult]:
+    """Return six blocks whose candidate takes this much longer, with hardly any scatter."""
+    return blocks([factor * wobble for wobble in FLAT])
 
 
 def changed(
     trials: list[TrialResult], cases: tuple[str, ...] = HTTPS, **metrics: Estimate
 ) -> list[TrialResult]:
-    """Set these numbers of the candidate's trials, by metric with _ for the dot."""
-    new = {f"probe.{name.replace('__', '.')}": estimate for name, estimate in metrics.items()}
-    return [evolve(one, metrics={**one.metrics, **new}) if one.case in cases else one for one in trials]
+    """Set these numbers of the candidate's trials, by metric with __ for the dot."""
+    return [with_metrics(one, **metrics) if one.case in cases else one for one in trials]
+
+
+def succeeding(trials: list[TrialResult], *rates: float, n: int = 5000) -> list[TrialResult]:
+    """Set the candidate's success rate, for all blocks or block by block."""
+    return [
+        with_metrics(one, success_rate=Estimate(value=rates[(one.block - 1) % len(rates)], n=n))
+        if one.case in HTTPS
+        else one
+        for one in trials
+    ]
 
 
 @pytest.mark.parametrize(
@@ -68,178 +92,132 @@ def changed(
     ],
 )
 def test_a_gate_has_three_answers(closed: Bench, fail_if: str, ratio: float, outcome: str) -> None:
-    assert gate_of(closed, blocks([ratio * wobble for wobble in FLAT]), fail_if).outcome == outcome
+    assert gate_of(closed, times(ratio), fail_if).outcome == outcome
 
 
-def test_worse_is_lower_for_a_throughput(closed: Bench) -> None:
-    comparison = Comparison(name="tls", factor="protocol", baseline="http", metric="probe.throughput", fail_if="worse by more than 5 %")  # fmt: skip
-    for ratio, outcome in ((0.8, "fail"), (1.2, "pass")):
-        trials = [
-            evolve(one, metrics={**one.metrics, "probe.throughput": Estimate(value=100 * (ratio if one.case in HTTPS else 1) * FLAT[one.block - 1])})
-            for one in blocks(FLAT)
-        ]  # fmt: skip
-        noisy = [one if one.case in HTTPS else evolve(trial(one.case, one.block, 0.01), metrics={**one.metrics, "probe.throughput": Estimate(value=100.0)}) for one in trials]  # fmt: skip
-        (claim,) = claims(closed, lock_with(closed.lock, 6, comparison), noisy)
-        assert claim.gate.outcome == outcome
+@pytest.mark.parametrize(("ratio", "outcome"), [(0.8, "fail"), (1.2, "pass")])
+def test_worse_is_lower_for_a_throughput(closed: Bench, ratio: float, outcome: str) -> None:
+    trials = [
+        with_metrics(one, throughput=Estimate(value=100 * (ratio * FLAT[one.block - 1] if one.case in HTTPS else 1)))
+        for one in blocks(FLAT)
+    ]  # fmt: skip
+    assert claim_of(closed, trials, gated(metric="probe.throughput")).gate.outcome == outcome
 
 
-def test_too_few_blocks_or_a_noisy_interval_are_open(closed: Bench) -> None:
-    assert gate_of(closed, blocks([2.0, 2.1]), blocks=2).outcome == "open"
+def test_what_is_too_little_or_too_noisy_is_open(closed: Bench) -> None:
+    assert gate_of(closed, blocks([2.0, 2.1]), planned=2).outcome == "open"
     assert gate_of(closed, blocks([1.5, 0.8, 1.4, 0.9, 1.3, 0.85])).outcome == "open"
-    refused = broken(blocks(RATIOS), *(f"{case}.r{n}" for case in HTTPS for n in range(1, 7)))
-    assert gate_of(closed, refused).outcome == "open"
-
-
-def test_a_null_for_want_of_data_is_open(closed: Bench) -> None:
-    """Twice as slow, but too few requests for a p99: no number, so no pass."""
+    assert gate_of(closed, broken(blocks(RATIOS), *names())).outcome == "open"
     few = changed(blocks([2.0] * 6), response__p50=Estimate(value=None, reason="too few", why="too few"))
     gate = gate_of(closed, few)
-    assert gate.outcome == "open"
-    assert "too few" in gate.why
+    assert gate.outcome == "open" and "too few" in gate.why, "twice as slow, but no number, so no pass"
 
 
 def test_a_candidate_beyond_the_time_out_fails(closed: Bench) -> None:
     """70 % of its requests fail or time out: its median is beyond every limit."""
-    late = Estimate(value=None, reason="> time-out (70 % failed)", why="time-out")
-    trials = changed(blocks(FLAT), response__p50=late, success_rate=Estimate(value=0.3))
-    gate = gate_of(closed, trials)
-    assert gate.outcome == "fail"
-    assert "beyond the time-out in 18 of 18 pairs" in gate.why
-    (claim,) = claims(closed, gated(closed.lock), trials)
+    trials = changed(blocks(FLAT), response__p50=LATE, success_rate=Estimate(value=0.3))
+    claim = claim_of(closed, trials, gated())
+    assert claim.gate.outcome == "fail"
+    assert "beyond the time-out in 18 of 18 pairs" in claim.gate.why
     assert (claim.outcome, claim.ratio.value, claim.p, claim.blocks) == ("decided", None, 2 / 4**6, 6)
     assert "https is beyond the time-out in all 18 pairs" in claim.ratio.reason
-    some = [one if one.block > 2 else {two.trial: two for two in blocks(FLAT)}[one.trial] for one in trials]
-    (claim,) = claims(closed, gated(closed.lock), some)
+    some = [late if late.block > 2 else alive for late, alive in zip(trials, blocks(FLAT), strict=True)]
+    claim = claim_of(closed, some, gated())
     assert claim.outcome == "open", "a mean over the blocks that are left would be one of the survivors"
     assert claim.gate.outcome == "fail"
     refused = [evolve(one, verdict__instrument="REFUSED") for one in trials]
     assert gate_of(closed, refused).outcome == "fail", "whatever disturbed the times"
-    both = changed(trials, ("TC0", "TC1", "TC2"), response__p50=late, success_rate=Estimate(value=0.3))
+    both = changed(trials, ("TC0", "TC1", "TC2"), response__p50=LATE, success_rate=Estimate(value=0.3))
     assert gate_of(closed, both).outcome == "open", "the baseline is no better"
     assert gate_of(closed, trials, "better by more than 5 %").outcome == "open"
 
 
-def test_a_candidate_that_fails_its_requests_fast_fails(closed: Bench) -> None:
-    """The surviving requests are faster, but 40 % of the candidate's requests failed."""
-    trials = changed(blocks([0.5 * one for one in FLAT]), success_rate=Estimate(value=0.6))
-    gate = gate_of(closed, trials)
-    assert (gate.outcome, gate.why) == ("fail", "success falls from 100 % to 60 %")
-
-
 def test_a_failed_gate_names_what_failed_with_its_interval(closed: Bench) -> None:
     def why(ratio: float, success: float = 1.0, fail_if: str = "worse by more than 5 %") -> str:
-        trials = changed(blocks([ratio * one for one in FLAT]), success_rate=Estimate(value=success))
-        gate = gate_of(closed, trials, fail_if)
+        gate = gate_of(closed, changed(times(ratio), success_rate=Estimate(value=success)), fail_if)
         assert gate.outcome == "fail"
-        return gate.why
+        return str(gate.why)
 
     span = r"[\d.]+ to [\d.]+"
-    assert re.fullmatch(rf"probe\.response\.p50 rises by {span} %", why(1.2))
-    assert re.fullmatch(
-        rf"probe\.response\.p50 falls by {span} %", why(0.8, fail_if="better by more than 5 %")
-    )
+    rises = rf"probe\.response\.p50 rises by {span} %"
+    assert re.fullmatch(rises, why(1.2))
+    assert re.fullmatch(rises.replace("rises", "falls"), why(0.8, fail_if="better by more than 5 %"))
     assert re.fullmatch(rf"probe\.response\.p50 is {span} times as high", why(2.5))
-    both = why(1.2, 0.6)
-    assert re.fullmatch(
-        rf"success falls from 100 % to 60 % and probe\.response\.p50 rises by {span} %", both
-    ), both
-    assert why(1.0, 0.6) == "success falls from 100 % to 60 %", "its times did not fail"
+    assert re.fullmatch(f"success falls from 100 % to 60 % and {rises}", why(1.2, 0.6))
+    for survivors in (0.5, 1.0):
+        assert why(survivors, 0.6) == "success falls from 100 % to 60 %", "its times did not fail"
 
 
 @pytest.mark.parametrize(("success", "margin"), [(0.97, 5), (0.955, 5), (0.91, 10), (0.8, 25), (0.55, 50)])
 def test_success_has_a_margin_of_its_own(closed: Bench, success: float, margin: int) -> None:
     """D2: a gate on a time passed a candidate that fails a twentieth to a half of its requests."""
-    trials = changed(blocks(FLAT), success_rate=Estimate(value=success, n=500))
-    gate = gate_of(closed, trials, f"worse by more than {margin} %")
+    gate = gate_of(closed, succeeding(blocks(FLAT), success, n=500), f"worse by more than {margin} %")
     assert (gate.outcome, gate.why) == ("fail", f"success falls from 100 % to {100 * success:.4g} %")
-
-
-def test_another_margin_of_success_is_an_option(closed: Bench) -> None:
-    slight = with_success(blocks(FLAT), [0.995, 0.996, 0.994, 0.995, 0.995, 0.996])
-    assert gate_of(closed, slight).outcome == "fail"
-    assert gate_of(closed, slight, "worse by more than 5 %, success by more than 1 point").outcome == "pass"
 
 
 def test_success_that_may_have_fallen_keeps_a_gate_open(closed: Bench) -> None:
     rates = [1.0, 0.997, 1.0, 1.0, 0.996, 1.0]
-    (claim,) = claims(closed, gated(closed.lock), with_success(blocks(FLAT), rates))
-    gate = claim.gate
-    assert (gate.outcome, claim.more_blocks) == ("open", None), (
-        "blocks enough for its times are not for success"
+    claim = claim_of(closed, succeeding(blocks(FLAT), *rates), gated())
+    assert (claim.gate.outcome, claim.more_blocks) == ("open", None), (
+        "blocks enough for times, not for success"
     )
-    slower = gate_of(closed, with_success(blocks([1.2 * one for one in FLAT]), rates))
+    assert "success may fall by more than 0.1 points; about " in claim.gate.why
+    margin = "requests a side would decide it (`success by more than 1 point` sets another margin)"
+    assert margin in claim.gate.why
+    slower = gate_of(closed, succeeding(times(1.2), *rates))
     assert slower.outcome == "fail" and slower.why.startswith("probe.response.p50 rises by"), (
         "whatever success did"
     )
-    assert "success may fall by more than 0.1 points; about " in gate.why
-    assert "requests a side would decide it (`success by more than 1 point` sets another margin)" in gate.why
-    one_of_few = with_success(blocks(FLAT), [1.0] * 5 + [0.998])
-    assert gate_of(closed, one_of_few).outcome == "open", (
-        "ten failed requests in one of six blocks prove neither"
-    )
+    one_of_few = succeeding(blocks(FLAT), *[1.0] * 5, 0.998)
+    assert gate_of(closed, one_of_few).outcome == "open", "ten failures in one of six blocks prove neither"
     assert gate_of(closed, blocks(FLAT)).outcome == "pass", "no failure on either side"
+    slight = succeeding(blocks(FLAT), 0.995, 0.996, 0.994, 0.995, 0.995, 0.996)
+    assert gate_of(closed, slight).outcome == "fail"
+    assert gate_of(closed, slight, "worse by more than 5 %, success by more than 1 point").outcome == "pass"
 
 
 def test_an_overloaded_candidate_fails(closed: Bench) -> None:
     """A server at three times its capacity: its times grow with the run's length, whatever they are here."""
-    trials = [evolve(one, verdict__server="OVERLOADED") if one.case in HTTPS else one for one in blocks(FLAT)]
+    both = [evolve(one, verdict__server="OVERLOADED") for one in blocks(FLAT)]
+    trials = [bad if bad.case in HTTPS else good for bad, good in zip(both, blocks(FLAT), strict=True)]
     gate = gate_of(closed, trials)
     assert gate.outcome == "fail"
     assert "OVERLOADED in 18 of 18 trials" in gate.why
-    both = [evolve(one, verdict__server="OVERLOADED") for one in trials]
-    (claim,) = claims(closed, gated(closed.lock), both)
+    claim = claim_of(closed, both, gated())
     assert (claim.gate.outcome, claim.more_blocks) == ("open", None)
 
 
+BARELY_SLOWER = [1.3, 1.08, 1.2, 1.1, 1.25, 1.07]
+
+
 def test_failing_is_holm_corrected_over_gates_and_passing_is_not(closed: Bench) -> None:
-    ratios = [1.3, 1.08, 1.2, 1.1, 1.25, 1.07]
-    server = Comparison(name="cache", factor="server", baseline="backend", metric="probe.response.p50", fail_if="worse by more than 900 %")  # fmt: skip
-    tls = evolve(PROTOCOL, fail_if="worse by more than 5 %")
-    (alone,) = claims(closed, lock_with(closed.lock, 6, tls), blocks(ratios))
-    assert alone.gate.outcome == "fail"
-    three = claims(closed, lock_with(closed.lock, 6, tls, server), blocks(ratios))
-    assert [one.gate.outcome for one in three if one.gate] == ["open", "pass", "pass"]
+    """One p of 0.019 that times rose, or that success fell, is enough for one gate, but not for three."""
+    lock = lock_with(closed.lock, 6, gated(), ON_SERVER)
 
+    def three(trials: list[TrialResult]) -> list[Any]:
+        return [one.gate for one in claims(closed, lock, trials)]
 
-def with_success(trials: list[TrialResult], rates: list[float]) -> list[TrialResult]:
-    """Set the candidate's success rate, block by block."""
-    return [
-        evolve(
-            one, metrics={**one.metrics, "probe.success_rate": Estimate(value=rates[one.block - 1], n=5000)}
-        )
-        if one.case in HTTPS
-        else one
-        for one in trials
-    ]
-
-
-def test_a_loss_of_success_is_holm_corrected_too(closed: Bench) -> None:
-    """One p of 0.019 that success fell is enough for one gate, but not for three."""
-    trials = with_success(blocks(FLAT), [0.722, 0.791, 0.8255, 0.8945, 0.929, 0.998])
-    tls = evolve(PROTOCOL, fail_if="worse by more than 5 %")
-    server = Comparison(name="cache", factor="server", baseline="backend", metric="probe.response.p50", fail_if="worse by more than 900 %")  # fmt: skip
-    (alone,) = claims(closed, lock_with(closed.lock, 6, tls), trials)
-    assert (alone.gate.outcome, alone.gate.why) == ("fail", "success falls from 100 % to 86 %")
-    three = claims(closed, lock_with(closed.lock, 6, tls, server), trials)
-    assert [one.gate.outcome for one in three if one.gate] == ["open", "pass", "pass"]
-    assert "success may fall by more than 0.1 points" in three[0].gate.why
-    dead = with_success(trials, [0.3, 0.31, 0.29, 0.3, 0.3, 0.32])
-    sure = claims(closed, lock_with(closed.lock, 6, tls, server), dead)
-    assert [one.gate.outcome for one in sure if one.gate] == ["fail", "pass", "pass"]
+    slower = blocks(BARELY_SLOWER)
+    assert gate_of(closed, slower).outcome == "fail"
+    assert [one.outcome for one in three(slower)] == ["open", "pass", "pass"]
+    failing = succeeding(blocks(FLAT), 0.722, 0.791, 0.8255, 0.8945, 0.929, 0.998)
+    alone = gate_of(closed, failing)
+    assert (alone.outcome, alone.why) == ("fail", "success falls from 100 % to 86 %")
+    assert [one.outcome for one in three(failing)] == ["open", "pass", "pass"]
+    assert "success may fall by more than 0.1 points" in three(failing)[0].why
+    dead = succeeding(failing, 0.3, 0.31, 0.29, 0.3, 0.3, 0.32)
+    assert [one.outcome for one in three(dead)] == ["fail", "pass", "pass"]
 
 
 def test_success_without_a_failure_costs_the_times_nothing(closed: Bench) -> None:
     """Without any failed request success cannot fail; with one it can, which is one more test."""
-    ratios = [1.3, 1.08, 1.2, 1.1, 1.25, 1.07]
-    assert gate_of(closed, blocks(ratios)).outcome == "fail"
-    assert gate_of(closed, blocks(ratios, success=0.999)).outcome == "open"
+    assert gate_of(closed, blocks(BARELY_SLOWER)).outcome == "fail"
+    assert gate_of(closed, blocks(BARELY_SLOWER, success=0.999)).outcome == "open"
 
 
-def test_trials_as_listed_leave_a_gate_open(closed: Bench) -> None:
-    lock = lock_with(closed.lock, 6, evolve(PROTOCOL, fail_if="worse by more than 5 %"), order="as-listed")  # fmt: skip
-    for ratio in (1.0, 2.0):
-        (claim,) = claims(closed, lock, blocks([ratio * one for one in FLAT]))
-        assert claim.gate.outcome == "open"
+@pytest.mark.parametrize("ratio", [1.0, 2.0])
+def test_trials_as_listed_leave_a_gate_open(closed: Bench, ratio: float) -> None:
+    assert claim_of(closed, times(ratio), gated(), order="as-listed").gate.outcome == "open"
 
 
 # exit codes
@@ -253,48 +231,44 @@ def findings(claims: tuple[Claim, ...], *thresholds: str) -> Findings:
 
 
 def test_the_exit_code_of_gates_and_thresholds(closed: Bench) -> None:
-    answers = {
-        name: claims(closed, gated(closed.lock), blocks([ratio * one for one in FLAT]))
-        for name, ratio in {"fail": 1.2, "pass": 1.0, "open": 1.05}.items()
-    }
-    assert api.verdict_exit(findings(answers["pass"])) == ExitCode.DONE
-    assert api.verdict_exit(findings(answers["open"])) == ExitCode.REFUSED
-    assert api.verdict_exit(findings(answers["fail"])) == ExitCode.THRESHOLD_FAILED
-    assert api.verdict_exit(findings(answers["fail"] + answers["open"])) == ExitCode.THRESHOLD_FAILED
-    assert api.verdict_exit(findings(answers["pass"], "refused")) == ExitCode.REFUSED
-    assert api.verdict_exit(findings(answers["pass"], "no value", "failed")) == ExitCode.THRESHOLD_FAILED
+    passed, opened, failed = (
+        claims(closed, lock_with(closed.lock, 6, gated()), times(ratio)) for ratio in (1.0, 1.05, 1.2)
+    )
     ungated = claims(closed, lock_with(closed.lock, 2, PROTOCOL), blocks([2.0, 2.1]))
-    assert api.verdict_exit(findings(ungated)) == ExitCode.DONE
+    for code, answers, thresholds in (
+        (ExitCode.DONE, passed, []),
+        (ExitCode.REFUSED, opened, []),
+        (ExitCode.THRESHOLD_FAILED, failed, []),
+        (ExitCode.THRESHOLD_FAILED, failed + opened, []),
+        (ExitCode.REFUSED, passed, ["refused"]),
+        (ExitCode.THRESHOLD_FAILED, passed, ["no value", "failed"]),
+        (ExitCode.DONE, ungated, []),
+    ):
+        assert api.verdict_exit(findings(answers, *thresholds)) == code
 
 
 def test_a_study_no_pair_of_which_can_be_believed_does_not_end_with_0(closed: Bench) -> None:
-    lock = lock_with(closed.lock, 6, PROTOCOL)
-    names = [f"{case}.r{n}" for case in HTTPS for n in range(1, 7)]
-    refused = claims(closed, lock, broken(blocks(RATIOS), *names))
-    assert [one.outcome for one in refused] == ["refused"]
-    assert api.verdict_exit(findings(refused)) == ExitCode.REFUSED
-    assert api.verdict_exit(findings(refused, "passed")) == ExitCode.REFUSED
-    some = claims(closed, lock, broken(blocks(RATIOS), *names[:2]))
-    assert api.verdict_exit(findings(refused + some)) == ExitCode.DONE, (
-        "one of its comparisons says something"
-    )
-    absent = tuple(evolve(one, believed_of=(0, 0)) for one in refused)
-    assert api.verdict_exit(findings(absent)) == ExitCode.DONE, "its cases were left out on purpose (--only)"
-    unsealed = evolve(findings(()), planned_trials=6)
-    assert api.verdict_exit(unsealed) == ExitCode.REFUSED
+    refused = claim_of(closed, broken(blocks(RATIOS), *names()))
+    some = claim_of(closed, broken(blocks(RATIOS), *names()[:2]))
+    absent = evolve(refused, believed_of=(0, 0))
+    assert refused.outcome == "refused"
+    assert api.verdict_exit(findings((refused,))) == ExitCode.REFUSED
+    assert api.verdict_exit(findings((refused,), "passed")) == ExitCode.REFUSED
+    assert api.verdict_exit(findings((refused, some))) == ExitCode.DONE, "one comparison says something"
+    assert api.verdict_exit(findings((absent,))) == ExitCode.DONE, "cases left out on purpose (--only)"
+    assert api.verdict_exit(evolve(findings(()), planned_trials=6)) == ExitCode.REFUSED
 
 
 def test_one_wins_over_four_and_the_rest_over_both() -> None:
-    names = ("USAGE", "INTERRUPTED", "LAB_FAILED", "THRESHOLD_FAILED", "REFUSED", "DONE")
-    order = [ExitCode[name] for name in names]
+    words = ("USAGE", "INTERRUPTED", "LAB_FAILED", "THRESHOLD_FAILED", "REFUSED", "DONE")
+    order = [ExitCode[name] for name in words]
     for place, code in enumerate(order):
         assert ExitCode.worst(order[place:]) == code
 
 
 def test_a_gate_that_stays_open_says_how_many_more_blocks_would_decide_it(closed: Bench) -> None:
-    (claim,) = claims(closed, gated(closed.lock), blocks([1.07, 1.04, 1.08, 1.05, 1.09, 1.045]))
-    assert claim.outcome == "decided"
-    assert claim.gate.outcome == "open"
+    claim = claim_of(closed, blocks([1.07, 1.04, 1.08, 1.05, 1.09, 1.045]), gated())
+    assert (claim.outcome, claim.gate.outcome) == ("decided", "open")
     assert claim.more_blocks is not None
 
 
@@ -306,7 +280,7 @@ def test_more_blocks_of_a_gate_count_the_distance_to_its_own_side(
 ) -> None:
     """3 % on the good side, ± 9 %: the margin is 8 % away, not 2 %."""
     logs = [sign * (wobble - 0.03) for wobble in (0.1, -0.1, 0.08, -0.08, 0.09, -0.09)]
-    (claim,) = claims(closed, gated(closed.lock, fail_if), blocks([exp(one) for one in logs]))
+    claim = claim_of(closed, blocks([exp(one) for one in logs]), gated(fail_if))
     assert claim.gate.outcome == "open"
     n, sd, away = 6 + claim.more_blocks, float(np.std(logs, ddof=1)), abs(log1p(sign * 0.05)) + 0.03
 
@@ -319,33 +293,31 @@ def test_more_blocks_of_a_gate_count_the_distance_to_its_own_side(
 
 def test_a_goodput_of_0_in_some_blocks_keeps_a_gate_open(closed: Bench) -> None:
     """Every response was slower than the limit in two of six blocks: no ratio, no pass by the other four."""
-    comparison = Comparison(name="tls", factor="protocol", baseline="http", metric="probe.goodput(200 ms)", fail_if="worse by more than 5 %")  # fmt: skip
-    trials = [
-        evolve(one, metrics={**one.metrics, "probe.goodput(200 ms)": Estimate(value=0.0 if one.case in HTTPS and one.block in dead else 100.0 * FLAT[one.block - 1])})
-        for dead in [(2, 5)]
-        for one in blocks(FLAT)
-    ]  # fmt: skip
-    (claim,) = claims(closed, lock_with(closed.lock, 6, comparison), trials)
+    goodput = "probe.goodput(200 ms)"
+    trials = []
+    for one in blocks(FLAT):
+        value = 0.0 if one.case in HTTPS and one.block in (2, 5) else 100.0 * FLAT[one.block - 1]
+        trials.append(evolve(one, metrics={**one.metrics, goodput: Estimate(value=value)}))
+    claim = claim_of(closed, trials, gated(metric=goodput))
     assert (claim.outcome, claim.gate.outcome) == ("open", "open")
     assert claim.why_open == (
         "6 of 18 pairs have no ratio (TC3.r2: its value is 0, which has no ratio), and without them the survivors would speak"
     )
 
 
-def test_a_treatment_beyond_the_time_out_at_both_levels_is_no_interaction(closed: Bench) -> None:
-    late = Estimate(value=None, reason="> time-out (70 % failed)", why="time-out")
-    dead = {"response__p50": late, "success_rate": Estimate(value=0.3)}
-    for found in claims(closed, gated(closed.lock, by="server"), changed(blocks(FLAT), **dead)):
+def interaction(closed: Bench, trials: list[TrialResult]) -> tuple[Claim, ...]:
+    return claims(closed, lock_with(closed.lock, 6, gated(by="server")), trials)
+
+
+def test_an_interaction_lacks_what_is_beyond_the_time_out_at_either_level(closed: Bench) -> None:
+    both = changed(blocks(FLAT), response__p50=LATE, success_rate=Estimate(value=0.3))
+    for found in interaction(closed, both):
         assert (found.outcome, found.ratio.value) == ("open", None)
         assert "6 of 6 pairs reach beyond the time-out" in found.why_open
         assert found.gate.why == "success falls from 100 % to 30 %"
-
-
-def test_an_interaction_lacks_a_quadruple_that_is_late_at_the_first_level(closed: Bench) -> None:
-    late = Estimate(value=None, reason="> time-out (70 % failed)", why="time-out")
-    alive, dead = blocks(FLAT), changed(blocks(FLAT), ("TC3",), response__p50=late)
-    trials = [two[one.block <= 2] for one, *two in zip(alive, alive, dead, strict=True)]
-    for found in claims(closed, gated(closed.lock, by="server"), trials):
+    first = changed(blocks(FLAT), ("TC3",), response__p50=LATE)
+    some = [late if late.block <= 2 else alive for late, alive in zip(first, blocks(FLAT), strict=True)]
+    for found in interaction(closed, some):
         assert (found.outcome, found.gate.outcome) == ("open", "open")
         assert "2 of 6 pairs have no ratio (TC3.r1: > time-out" in found.why_open
 
@@ -363,40 +335,30 @@ def test_a_block_that_is_late_in_half_of_its_rounds_keeps_a_gate_open(
     closed: Bench, failing: int, outcome: str
 ) -> None:
     """The median over all of its requests is no time-out, and the other four blocks would pass it."""
-    trials, name = blocks(FLAT, (("TC0", "TC3"),)), "probe.response.p50"
-    made = {
-        one.trial: Made(None, 60.0 * one.block, {name: in_rounds(failing if one.case == "TC3" and one.block < 3 else 0)})
-        for one in trials
-    }  # fmt: skip
-    one = evolve(PROTOCOL, when={"server": "backend"}, fail_if="worse by more than 5 %")
-    (claim,) = claims(closed, lock_with(closed.lock, 6, one, order="turns"), trials, made)
+    trials = blocks(FLAT, MATCHED[:1])
+    made = {}
+    for one in trials:
+        turns = in_rounds(failing if one.case == "TC3" and one.block < 3 else 0)
+        made[one.trial] = Made(None, 60.0 * one.block, {P50: turns})
+    claim = claim_of(closed, trials, gated(when=ONE.when), made=made, order="turns")
     assert (claim.gate.outcome, claim.outcome == "open") == (outcome, outcome == "open"), claim.gate.why
     assert ("2 of 6 pairs reach beyond the time-out" in claim.why_open) == (outcome == "open")
 
 
 def test_a_gate_over_a_servers_metric_looks_at_success_too(closed: Bench) -> None:
     """The candidate's cache uses as much CPU as before, and 70 % of the requests fail."""
-    comparison = Comparison(name="cpu", factor="protocol", baseline="http", metric="cache.cpu", fail_if="worse by more than 5 %")  # fmt: skip
-    trials = [
-        evolve(one, metrics={**one.metrics, "cache.cpu.mean": Estimate(value=FLAT[one.block - 1 if one.case in HTTPS else 0])})
-        for one in blocks(FLAT)
-    ]  # fmt: skip
-    (claim,) = claims(closed, lock_with(closed.lock, 6, comparison), trials)
-    assert claim.gate.outcome == "pass"
-    (claim,) = claims(
-        closed, lock_with(closed.lock, 6, comparison), changed(trials, success_rate=Estimate(value=0.3))
-    )
-    assert claim.gate.outcome == "fail"
+    trials = []
+    for one in blocks(FLAT):
+        cpu = Estimate(value=FLAT[one.block - 1 if one.case in HTTPS else 0])
+        trials.append(evolve(one, metrics={**one.metrics, "cache.cpu.mean": cpu}))
+    for success, outcome in ((1.0, "pass"), (0.3, "fail")):
+        gate = claim_of(closed, succeeding(trials, success), gated(metric="cache.cpu")).gate
+        assert gate.outcome == outcome
 
 
 @pytest.mark.parametrize(
     ("centre", "p", "decided"),
-    [
-        (0.05, 0.0085, True),
-        (0.05, 0.0115, False),
-        (0.0, 0.0008, True),
-        (0.0, 0.0012, False),
-    ],
+    [(0.05, 0.0085, True), (0.05, 0.0115, False), (0.0, 0.0008, True), (0.0, 0.0012, False)],
     ids=["fails", "hardly fails", "passes", "hardly passes"],
 )
 def test_a_gate_ends_early_only_at_strict_levels(centre: float, p: float, decided: bool) -> None:
@@ -413,13 +375,12 @@ def test_a_gate_ends_early_only_at_strict_levels(centre: float, p: float, decide
 
 @pytest.mark.parametrize(("number", "decided"), [(5, False), (6, True)])
 def test_a_gate_in_turns_ends_from_six_blocks_on(closed: Bench, number: int, decided: bool) -> None:
-    trials, name = blocks([1.2] * number, (("TC0", "TC3"),)), "probe.response.p50"
+    trials = blocks([1.2] * number, MATCHED[:1])
     made = {
-        one.trial: Made(None, 60.0 * one.block, {name: in_rounds(0, 1.2 if one.case == "TC3" else 1.0)})
+        one.trial: Made(None, 60.0 * one.block, {P50: in_rounds(0, 1.2 if one.case == "TC3" else 1.0)})
         for one in trials
     }
-    comparison = evolve(PROTOCOL, when={"server": "backend"}, fail_if="worse by more than 5 %")
-    lock = lock_with(closed.lock, 6, comparison, order="turns")
+    lock = lock_with(closed.lock, 6, gated(when=ONE.when), order="turns")
     (found,) = so_far(lock, closed.configs, trials, made).values()
     assert found.decided == decided
     assert most_blocks(lock) == 24
