@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.evolve import evolve
+from tests.results import READINGS
 from tests.support import SyntheticRun, make_run
 
 from svload import study
 from svload.analysis.judge import judge_trial
-from svload.model.facts import ServiceFacts
 from svload.model.results import CheckResult
 from svload.model.study import CaseConfig, Lock
 from svload.store import TrialData, read_trial
@@ -57,17 +57,14 @@ def open_loop(tmp_path_factory: pytest.TempPathFactory) -> Bench:
     )
 
 
+def _changed(artefact: Any, changes: Mapping[str, Any]) -> Any:
+    """Change fields; a callable gets the old value."""
+    return evolve(artefact, **{k: v(getattr(artefact, k)) if callable(v) else v for k, v in changes.items()})
+
+
 def with_group(trial: TrialData, name: str, **changes: Any) -> TrialData:
     """Change fields of a group's summary; a callable gets the old value."""
-    groups = []
-    for group in trial.summary.groups:
-        if group.name == name:
-            new = {
-                key: value(getattr(group, key)) if callable(value) else value
-                for key, value in changes.items()
-            }
-            group = group.model_copy(update=new)
-        groups.append(group)
+    groups = (_changed(one, changes) if one.name == name else one for one in trial.summary.groups)
     return evolve(trial, summary__groups=tuple(groups))
 
 
@@ -76,8 +73,7 @@ def with_counter(trial: TrialData, service: str, name: str, change: Callable[[fl
     before, after = trial.lab.before[service], trial.lab.after[service]
     base = before.values.get(name, 0.0)
     values = {**after.values, name: base + change(after.values.get(name, 0.0) - base)}
-    lab = evolve(trial.lab, after={**trial.lab.after, service: evolve(after, values=values)})
-    return replace(trial, lab=lab)
+    return evolve(trial, lab__after={**trial.lab.after, service: evolve(after, values=values)})
 
 
 Planted = tuple[TrialData, CaseConfig]
@@ -91,11 +87,7 @@ def planting(change: Callable[..., Planted]) -> Callable[..., Plant]:
 
 def with_service(trial: TrialData, name: str, **changes: Any) -> TrialData:
     """Change facts of a service; a callable gets the old ones."""
-
-    def changed(one: ServiceFacts) -> ServiceFacts:
-        return evolve(one, **{k: v(getattr(one, k)) if callable(v) else v for k, v in changes.items()})
-
-    services = [changed(one) if one.service == name else one for one in trial.lab.services]
+    services = (_changed(one, changes) if one.service == name else one for one in trial.lab.services)
     return evolve(trial, lab__services=tuple(services))
 
 
@@ -106,14 +98,38 @@ def with_table(trial: TrialData, table: str, **columns: Any) -> TrialData:
     return replace(trial, **{table: {**old, **new}})
 
 
-def with_rows(trial: TrialData, rows: Iterable[tuple[int, str, str, str, str, float]]) -> TrialData:
-    """Add readings: offset in ns, service, monitor, entity, metric and value of each."""
-    names = ("offset_ns", "service", "monitor", "entity", "metric", "value")
-    old, cells = trial.monitors, zip(names, zip(*rows, strict=True), strict=True)
+Reading = tuple[int, str, str, str, str, float]
+"""Offset in ns, service, monitor, entity, metric and value."""
+
+
+def table_of(rows: Iterable[Reading]) -> dict[str, Any]:
+    """Return a table of monitors' readings."""
+    types = {"offset_ns": "<i8", "value": float}
+    columns = zip(READINGS, zip(*rows, strict=True), strict=True)
+    return {name: np.array(cells, dtype=types.get(name, object)) for name, cells in columns}
+
+
+def with_rows(trial: TrialData, rows: Iterable[Reading]) -> TrialData:
+    """Add readings."""
+    old, new = trial.monitors, table_of(rows)
     return with_table(
         trial,
         "monitors",
-        **{name: np.concatenate([old[name], np.array(more, dtype=old[name].dtype)]) for name, more in cells},
+        **{name: np.concatenate([old[name], new[name].astype(old[name].dtype)]) for name in new},
+    )
+
+
+def with_each(trial: TrialData, *rows: tuple[str, str, str, str, Any]) -> TrialData:
+    """Add readings at each moment of the monitors: service, monitor, entity, metric, and a value for all
+    moments or one for each."""
+    at = np.unique(trial.monitors["offset_ns"])
+    return with_rows(
+        trial,
+        (
+            (ns, *names, value)
+            for *names, values in rows
+            for ns, value in zip(at, np.broadcast_to(values, len(at)), strict=True)
+        ),
     )
 
 
@@ -137,21 +153,11 @@ def with_readings(
     return with_table(trial, "monitors", value=value)
 
 
-def with_conditions(
-    trial: TrialData,
-    before: dict[str, Any] | None = None,
-    after: dict[str, Any] | None = None,
-    machine: dict[str, Any] | None = None,
-) -> TrialData:
-    """Change the trial's conditions."""
+def with_conditions(trial: TrialData, **parts: Mapping[str, Any]) -> TrialData:
+    """Change fields of the trial's conditions `before` or `after` its load, or of its `machine`."""
     old = trial.lab.conditions
-    new = evolve(
-        old,
-        before=old.before.model_copy(update=before or {}),
-        after=old.after.model_copy(update=after or {}),
-        machine=old.machine.model_copy(update=machine or {}),
-    )
-    return evolve(trial, lab__conditions=new)
+    new = {part: getattr(old, part).model_copy(update=fields) for part, fields in parts.items()}
+    return evolve(trial, lab__conditions=evolve(old, **new))
 
 
 def with_config(config: CaseConfig, group: str, **changes: Any) -> CaseConfig:
