@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from svload.model.evidence import CaseEvidence, CaseLimit, Evidence, LimitUse
 from svload.model.executors import ConstantArrivalRate, ConstantVus, ThinkTime
 from svload.model.facts import CPUS, Setting
 from svload.model.load_curve import GroupLoad, LoadCurve, RampBreak, ResourceUse
-from svload.model.results import Belief, CaseResult, Estimate, Findings, TrialResult
+from svload.model.results import Belief, Estimate, Findings, TrialResult
 from svload.model.study import CaseConfig, Factor, Level
 from svload.store import TrialData
 
@@ -34,10 +34,8 @@ CASES = [f"TC{6 * place}" for place in range(len(USERS))]
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
     others = {f"TC{6 * place + other}": "one server" for place in range(len(USERS)) for other in range(1, 6)}
-    run = make_run(
-        tmp_path_factory.mktemp("users"), users=USERS, replicates=3, duration_s=0.6, excluded=others
-    )
-    return bench_of(run)
+    folder = tmp_path_factory.mktemp("users")
+    return bench_of(make_run(folder, users=USERS, replicates=3, duration_s=0.6, excluded=others))
 
 
 @pytest.fixture(scope="module")
@@ -49,15 +47,14 @@ def test_a_factor_of_users_has_its_curve_and_limits(findings: Findings) -> None:
     (curve,) = findings.curves
     assert (curve.factor, curve.kind, curve.group, curve.when) == ("users", "users", "background", {})
     assert [point.users for point in curve.points] == list(map(float, USERS))
-    star, broken, peak = curve.limits
+    star, knee, peak = curve.limits
     assert (star.name, star.state) == ("N*", "bracketed")
     assert star.low <= BEARS_USERS <= star.high
     assert star.value == pytest.approx(BEARS_USERS, rel=0.1)
-    assert broken.value == pytest.approx(BEARS_USERS, rel=0.15)
+    assert knee.value == pytest.approx(BEARS_USERS, rel=0.15)
     assert peak.value is None
     assert curve.agree is True
-    assert curve.demands[0].bottleneck
-    assert curve.demands[0].resource == "CPU of all services"
+    assert (curve.demands[0].resource, curve.demands[0].bottleneck) == ("CPU of all services", True)
     assert curve.law_off == pytest.approx(0, abs=0.05)
     for point in curve.points:
         assert point.least_s is not None
@@ -67,23 +64,22 @@ def test_a_factor_of_users_has_its_curve_and_limits(findings: Findings) -> None:
 
 def test_levels_that_bring_only_waiting_are_saturated(findings: Findings) -> None:
     states = {case.levels["users"]: case.server for case in findings.cases if case.excluded is None}
-    assert {states[users] for users in ("2", "3", "5")} == {"STEADY"}
-    assert {states[users] for users in ("8", "16", "32")} == {"SATURATED"}
+    assert states == dict.fromkeys("235", "STEADY") | dict.fromkeys(("8", "16", "32"), "SATURATED")
     (trial,) = [one for one in findings.trials if one.trial == f"{CASES[-1]}.r1"]
     assert trial.verdict.server == "SATURATED"
     assert "throughput stays at" in " ".join(trial.verdict.reasons)
 
 
-def test_a_saturated_server_is_reported_with_the_sign_that_was_found(findings: Findings) -> None:
+def test_what_was_found_is_reported_with_its_sign(findings: Findings) -> None:
     (server,) = [one for one in findings.findings if one.kind == "server"]
     assert server.sentence.startswith("SATURATED in TC18, TC24, TC30: throughput of background stays at ")
     assert "/s over users 8 to 32 while response time rises (N* = " in server.sentence
     assert "slot" not in server.sentence
-
-
-def saturated_of(one: CaseResult, *trials: TrialResult) -> list[str]:
-    """Return what findings report about a SATURATED case."""
-    return [found.sentence for found in _saturated([one], trials, ())]
+    (law,) = [one for one in findings.findings if one.kind == "law"]
+    assert "From N* = " in law.sentence
+    assert "they agree within 25 %" in law.sentence
+    assert "N = X·(R + Z) holds within" in law.sentence
+    assert law.evidence == tuple(f"cases/{name}" for name in CASES)
 
 
 def test_limits_and_waiting_are_signs_of_their_own() -> None:
@@ -93,45 +89,30 @@ def test_limits_and_waiting_are_signs_of_their_own() -> None:
     waiting = {"g.slot_wait.p50": Estimate(value=0.6), "g.response.p50": Estimate(value=1.0)}
     full = evolve(plain, evidence=CaseEvidence(limits=(limit,)))
     waits = evolve(plain, metrics=waiting)
-    both = evolve(full, metrics=waiting)
-    of_slots = "g: more than half of the median response time is waiting for a free slot"
-    assert saturated_of(full) == ["SATURATED in A: the worker threads of web were full."]
-    assert saturated_of(waits) == [f"SATURATED in A: {of_slots}."]
-    assert saturated_of(both) == [f"SATURATED in A: the worker threads of web were full; {of_slots}."]
-    assert saturated_of(case_result("A")) == [], "it is STEADY"
+    slots = "g: more than half of the median response time is waiting for a free slot"
+    workers = "the worker threads of web were full"
+    for case, sentences in (
+        (full, [f"SATURATED in A: {workers}."]),
+        (waits, [f"SATURATED in A: {slots}."]),
+        (evolve(full, metrics=waiting), [f"SATURATED in A: {workers}; {slots}."]),
+        (case_result("A"), []),
+    ):
+        assert [found.sentence for found in _saturated([case], (), ())] == sentences
 
 
-def test_what_no_finding_covers_is_reported_from_the_trial_itself() -> None:
-    plain = case_result("A", server="SATURATED")
-    expected = (
-        "the server works at its limit: core 1, which the servers run on, was busy for 97 % of the time."
-    )
-    one = trial("A", 1, 100.0, 0.1)
-    verdict = evolve(one.verdict, server="SATURATED", reasons=(expected,))
-    assert saturated_of(plain, evolve(one, verdict=verdict)) == [f"SATURATED in A: {expected}"]
-
-
-def test_percentages_of_saturated_cases_are_reported_as_their_range() -> None:
-    expected = (
-        "the server works at its limit: core {}, which the servers run on, was busy for {} % of the time."
-    )
+def test_what_no_finding_covers_is_reported_from_trials_with_the_range_of_percentages() -> None:
+    text = "the server works at its limit: core {}, which the servers run on, was busy for {} % of the time."
     cases, trials = [], []
     for name, core, percent in (("A", 1, "97"), ("B", 1, "100"), ("C", 1, "98.5"), ("D", 2, "97")):
-        one = trial(name, 1, 100.0, 0.1)
-        verdict = evolve(one.verdict, server="SATURATED", reasons=(expected.format(core, percent),))
+        reasons = (text.format(core, percent),)
         cases.append(case_result(name, server="SATURATED"))
-        trials.append(evolve(one, verdict=verdict))
-    both, other = [found.sentence for found in _saturated(cases, trials, ())]
-    assert both == f"SATURATED in A, B, C: {expected.format(1, '97 to 100')}"
-    assert other == f"SATURATED in D: {expected.format(2, '97')}"
-
-
-def test_it_is_reported_as_a_finding(findings: Findings) -> None:
-    (law,) = [one for one in findings.findings if one.kind == "law"]
-    assert "From N* = " in law.sentence
-    assert "they agree within 25 %" in law.sentence
-    assert "N = X·(R + Z) holds within" in law.sentence
-    assert law.evidence == tuple(f"cases/{name}" for name in CASES)
+        trials.append(
+            evolve(trial(name, 1, 100.0, 0.1), verdict__server="SATURATED", verdict__reasons=reasons)
+        )
+    assert [found.sentence for found in _saturated(cases, trials, ())] == [
+        f"SATURATED in A, B, C: {text.format(1, '97 to 100')}",
+        f"SATURATED in D: {text.format(2, '97')}",
+    ]
 
 
 def test_a_study_without_such_a_factor_has_none(closed: Bench) -> None:
@@ -183,21 +164,35 @@ def thinking(think_s: float, vus: int = 50) -> ConstantVus:
     return ConstantVus(vus=vus, think_time=ThinkTime(constant_ns=round(think_s * 1e9)))
 
 
-PAPER = {"A": (0.0, 0.22345, 223.80), "B": (0.2, 0.02237, 223.65)}
-"""A paper's table that was read as "a longer delay makes the server faster"."""
+def loop_curve(
+    bench: Bench,
+    *levels: tuple[int, float, float],
+    scatter: float = 0.002,
+    off: float = 0.0,
+    uses: Callable[[float], tuple[ResourceUse, ...]] = lambda _: (),
+) -> LoadCurve:
+    """Return the curve of a closed loop over levels A, B, … of users, think time in s and throughput, with
+    three trials each, whose throughput differs by `scatter`; N = X·(R + Z) is off by `off`."""
+    named = dict(zip("ABCDE", levels, strict=False))
+    trials = []
+    for name, (users, think_s, throughput) in named.items():
+        for block in (1, 2, 3):
+            x = throughput * (1 + scatter * block)
+            response_s = users * (1 + off) / x - think_s
+            one = trial(name, block, x, response_s, users=float(users), think_s=think_s)
+            trials.append(evolve(one, uses=uses(x)))
+    executors = {name: thinking(think_s, users) for name, (users, think_s, _) in named.items()}
+    (curve,) = curve_of(bench, executors, trials)
+    return curve
 
 
 def test_a_delay_did_not_make_the_server_faster(closed: Bench) -> None:
-    trials = [
-        trial(name, block, x * (1 + 0.001 * block), r, users=50.0, think_s=z)
-        for name, (z, r, x) in PAPER.items()
-        for block in (1, 2, 3)
-    ]
-    (curve,) = curve_of(closed, {name: thinking(z) for name, (z, _, _) in PAPER.items()}, trials)
+    """A paper's table was read as "a longer delay makes the server faster"."""
+    curve = loop_curve(closed, (50, 0.0, 223.8), (50, 0.2, 223.65), scatter=0.001)
     assert curve.kind == "think"
     first = curve.sentences[0]
     assert first.startswith(
-        "The 200 ms think time did not make the server faster: response time fell from 223 ms to 22.4 ms"
+        "The 200 ms think time did not make the server faster: response time fell from 223 ms to 23.1 ms"
     )
     assert "throughput stayed at" in first
     assert "N = X·(R + Z) holds within 1 %" in first
@@ -206,14 +201,9 @@ def test_a_delay_did_not_make_the_server_faster(closed: Bench) -> None:
     assert finding.evidence == ("cases/A", "cases/B")
 
 
-@pytest.mark.parametrize(("more", "words"), [(0.028, "holds within 3 %"), (0.032, "is off by +3.2 %")])
-def test_the_law_holds_within_3_percent(closed: Bench, more: float, words: str) -> None:
-    trials = [
-        trial(name, block, 200 * (1 + more), 0.25 - z, users=50.0, think_s=z)
-        for name, z in (("A", 0.0), ("B", 0.2))
-        for block in (1, 2, 3)
-    ]
-    (curve,) = curve_of(closed, {"A": thinking(0.0), "B": thinking(0.2)}, trials)
+@pytest.mark.parametrize(("off", "words"), [(0.028, "holds within 3 %"), (0.032, "is off by +3.2 %")])
+def test_the_law_holds_within_3_percent(closed: Bench, off: float, words: str) -> None:
+    curve = loop_curve(closed, (50, 0.0, 200.0), (50, 0.2, 200.0), scatter=0.0, off=off)
     assert f"N = X·(R + Z) {words}" in curve.sentences[0]
 
 
@@ -241,28 +231,15 @@ def test_a_small_body_is_late_by_a_delayed_acknowledgement(
 
 
 def test_a_delay_that_raises_throughput_is_reported(closed: Bench) -> None:
-    trials = [
-        trial(name, block, x * (1 + 0.002 * block), 50 / x - z, users=50.0, think_s=z)
-        for name, z, x in (("A", 0.0, 180.0), ("B", 0.1, 240.0))
-        for block in (1, 2, 3)
-    ]
-    (curve,) = curve_of(closed, {"A": thinking(0.0), "B": thinking(0.1)}, trials)
+    curve = loop_curve(closed, (50, 0.0, 180.0), (50, 0.1, 240.0))
     assert "throughput rose from 180" in curve.sentences[0]
     assert "did not make" not in " ".join(curve.sentences)
 
 
 def test_the_think_time_that_saturates_is_reported(closed: Bench) -> None:
     """50 users, 50 ms alone, 5 ms of one core per request: Z* = 50 · 5 ms − 50 ms."""
-    pauses = {"A": 0.0, "B": 0.1, "C": 0.4, "D": 0.8}
-
-    def made(name: str, block: int) -> TrialResult:
-        z = pauses[name]
-        x = min(50 / (0.05 + z), 200.0) * (1 + 0.002 * block)
-        one = trial(name, block, x, 50 / x - z, users=50.0, think_s=z)
-        return evolve(one, uses=(used(0.005 * x),))
-
-    trials = [made(name, block) for name in pauses for block in (1, 2, 3)]
-    (curve,) = curve_of(closed, {name: thinking(z) for name, z in pauses.items()}, trials)
+    levels = [(50, z, min(50 / (0.05 + z), 200.0)) for z in (0.0, 0.1, 0.4, 0.8)]
+    curve = loop_curve(closed, *levels, uses=lambda x: (used(0.005 * x),))
     assert curve.limits[0].value == pytest.approx(0.2, rel=0.05)
     found = " ".join(curve.sentences)
     assert "With a think time below Z* = 2" in found
@@ -283,46 +260,37 @@ def test_refused_numbers_make_no_point(closed: Bench) -> None:
 
 
 def test_a_rate_has_its_own_limit(closed: Bench) -> None:
+    executors = {f"R{rate}": ConstantArrivalRate(rate_rps=rate) for rate in (20, 40, 80, 120)}
     trials = [
         evolve(
-            trial(f"R{rate}", block, float(rate), 0.05, rate_rps=float(rate)),
-            uses=(used(0.005 * rate + 0.001 * block),),
+            trial(name, block, one.rate_rps, 0.05, rate_rps=one.rate_rps),
+            uses=(used(0.005 * one.rate_rps + 0.001 * block),),
         )
-        for rate in (20, 40, 80, 120)
+        for name, one in executors.items()
         for block in (1, 2, 3)
     ]
-    (curve,) = curve_of(
-        closed, {f"R{rate}": ConstantArrivalRate(rate_rps=rate) for rate in (20, 40, 80, 120)}, trials
-    )
-    assert curve.kind == "rate"
-    assert curve.limits[0].name == "full rate"
-    assert curve.limits[0].value == pytest.approx(200, rel=0.02)
-    assert curve.limits[0].state == "above"
+    (curve,) = curve_of(closed, executors, trials)
+    (limit, *_) = curve.limits
+    assert (curve.kind, limit.name, limit.state) == ("rate", "full rate", "above")
+    assert limit.value == pytest.approx(200, rel=0.02)
     assert "is not bracketed" in curve.sentences[0]
 
 
 def test_a_full_link_is_reported_as_the_limit_by_its_rate(closed: Bench) -> None:
     """Each request takes the whole link for 20 ms, and 80 ms elsewhere: five users fill it."""
-    users = {"A": 1, "B": 2, "C": 4, "D": 10, "E": 20}
+    name = "link rate out of store"
 
-    def made(name: str, block: int) -> TrialResult:
-        x = min(users[name] / 0.1, 50.0) * (1 + 0.002 * block)
-        one = trial(name, block, x, users[name] / x, users=float(users[name]))
-        use = ResourceUse(
-            name="link rate out of store", service="store", kind="rate", used=0.02 * x, capacity=1.0, limited_by="5 MB/s"
-        )  # fmt: skip
-        return evolve(one, uses=(use, used(0.001 * x)))
+    def uses(x: float) -> tuple[ResourceUse, ...]:
+        link = evolve(used(0.02 * x), name=name, service="store", kind="rate", limited_by="5 MB/s")
+        return link, used(0.001 * x)
 
-    trials = [made(name, block) for name in users for block in (1, 2, 3)]
-    (curve,) = curve_of(closed, {name: thinking(0, vus) for name, vus in users.items()}, trials)
-    [limit, *_] = curve.limits
-    assert limit.name == "N*"
-    assert limit.value == pytest.approx(5, rel=0.1)
-    assert "(link rate out of store: 20 ms per request at 5 MB/s)" in " ".join(curve.sentences)
-    assert [(one.resource, one.kind, one.bottleneck) for one in curve.demands] == [
-        ("link rate out of store", "rate", True),
-        ("CPU", "cpu", False),
-    ]
+    levels = [(users, 0.0, min(users / 0.1, 50.0)) for users in (1, 2, 4, 10, 20)]
+    curve = loop_curve(closed, *levels, uses=uses)
+    assert curve.limits[0].name == "N*"
+    assert curve.limits[0].value == pytest.approx(5, rel=0.1)
+    assert f"({name}: 20 ms per request at 5 MB/s)" in " ".join(curve.sentences)
+    demands = [(one.resource, one.kind, one.bottleneck) for one in curve.demands]
+    assert demands == [(name, "rate", True), ("CPU", "cpu", False)]
 
 
 def axes(bench: Bench, configs: Mapping[str, CaseConfig]) -> list[tuple[str, str]]:
@@ -332,17 +300,13 @@ def axes(bench: Bench, configs: Mapping[str, CaseConfig]) -> list[tuple[str, str
 
 
 def test_what_else_differs_is_no_load(closed: Bench) -> None:
-    executors = {"A": thinking(0, 10), "B": thinking(0, 20)}
-    configs = configs_of(closed, executors)
+    more = thinking(0, 20)
+    configs = configs_of(closed, {"A": thinking(0, 10), "B": more})
     assert axes(closed, configs) == [("background", "users")]
-    other = list(closed.configs.values())[1]
-    assert (
-        axes(closed, {"A": configs["A"], "B": with_config(other, "background", executor=executors["B"])})
-        == []
-    )
-    both = {"A": thinking(0, 10), "B": thinking(0.1, 20)}
-    assert axes(closed, configs_of(closed, both)) == []
-    assert axes(closed, configs_of(closed, {"A": thinking(0, 10), "B": thinking(0, 10)})) == []
+    other = with_config(list(closed.configs.values())[1], "background", executor=more)
+    assert axes(closed, {"A": configs["A"], "B": other}) == []
+    for second in (thinking(0.1, 20), thinking(0, 10)):
+        assert axes(closed, configs_of(closed, {"A": thinking(0, 10), "B": second})) == []
 
 
 def test_each_of_two_other_levels_has_its_curve(bench: Bench) -> None:
@@ -362,22 +326,19 @@ def test_each_of_two_other_levels_has_its_curve(bench: Bench) -> None:
 # Resources
 
 
-def with_quota(one: TrialData, service: str, cores: float) -> TrialData:
-    return with_service(one, service, settings=(Setting(name=CPUS, asked=str(cores), found=str(cores)),))
-
-
 def test_a_capacity_is_the_least_of_quota_cores_and_threads(closed: Bench) -> None:
     one = closed.trial("TC1.r1")
     window = kept_window(one.summary)
 
-    def capacity(data: TrialData, cores: tuple[int, ...]) -> tuple[float, str]:
-        found = next(use for use in resources_used(data, window, cores) if use.name == "CPU of cache")
+    def capacity(data: TrialData) -> tuple[float, str]:
+        found = next(use for use in resources_used(data, window, (1, 2)) if use.name == "CPU of cache")
         return found.capacity, found.limited_by
 
-    assert capacity(one, (1, 2)) == (2, "the servers' cores")
-    assert capacity(with_quota(one, "cache", 0.5), (1, 2)) == (0.5, "its quota")
-    single = with_table(one, "monitors", value=lambda table: _where(table, "threads", 1.0))
-    assert capacity(single, (1, 2)) == (1, "its threads")
+    assert capacity(one) == (2, "the servers' cores")
+    half = with_service(one, "cache", settings=(Setting(name=CPUS, asked="0.5", found="0.5"),))
+    assert capacity(half) == (0.5, "its quota")
+    threads = np.where(one.monitors["metric"] == "threads", 1.0, one.monitors["value"])
+    assert capacity(with_table(one, "monitors", value=threads)) == (1, "its threads")
     names = [use.name for use in resources_used(one, window, (1,))]
     assert names == ["CPU of backend", "CPU of cache", "CPU of all services"]
 
@@ -389,51 +350,41 @@ LINK = LimitUse(
 
 
 def test_a_limited_link_and_disk_are_resources_and_the_machines_disk_is_none(closed: Bench) -> None:
+    """A machine's disk is one resource, though each service within it reads it."""
     one = closed.trial("TC1.r1")
+
+    def rates(*limits: LimitUse) -> dict[str, tuple[float, float, str]]:
+        found = resources_used(one, kept_window(one.summary), (1,), Evidence(limits=limits))
+        return {use.name: (use.used, use.capacity, use.limited_by) for use in found if use.kind == "rate"}
+
     disk = evolve(LINK, name="disk read rate", resource="disk", entity="machine")
     other = evolve(disk, service="", name="disk", entity="vda", verdict=False)
-    evidence = Evidence(limits=(LINK, disk, other))
-    found = resources_used(one, kept_window(one.summary), (1,), evidence)
-    rates = {use.name: use for use in found if use.kind == "rate"}
-    assert set(rates) == {"link rate out of cache", "disk read rate of cache (machine)"}
-    assert {(use.used, use.capacity, use.limited_by) for use in rates.values()} == {(0.9, 1.0, "10 MB/s")}
-
-
-def test_a_machines_disk_is_one_resource_though_each_service_within_it_reads_it(closed: Bench) -> None:
-    one = closed.trial("TC1.r1")
-    disk = evolve(LINK, monitor="quota", name="disk read rate", resource="disk", entity="vm")
-    evidence = Evidence(limits=(disk, evolve(disk, service="backend")))
-    found = resources_used(one, kept_window(one.summary), (1,), evidence)
-    assert [use.name for use in found if use.kind == "rate"] == ["disk read rate of vm"]
-
-
-def _where(table: Any, metric: str, value: float) -> Any:
-    return np.where(table["metric"] == metric, value, table["value"])
+    full = (0.9, 1.0, "10 MB/s")
+    assert rates(LINK, disk, other) == {
+        "link rate out of cache": full,
+        "disk read rate of cache (machine)": full,
+    }
+    shared = evolve(disk, monitor="quota", entity="vm")
+    assert rates(shared, evolve(shared, service="backend")) == {"disk read rate of vm": full}
 
 
 # Ramps
 
 
-def broken(name: str, at: float | None, what: Any = "response", block: int = 1) -> TrialResult:
-    one = RampBreak(
-        group="users",
-        kind="users",
-        what=what,
-        at=at,
-        low=at and at - 2,
-        high=at and at + 2,
-        reason="" if at else "no",
-    )
-    return evolve(trial(name, block, 1.0, 1.0), breaks=(one,))
+def broken(at: float | None, what: Any = "response", block: int = 1) -> TrialResult:
+    found = RampBreak(group="users", kind="users", what=what, at=at, reason="" if at else "no")
+    if at:
+        found = evolve(found, low=at - 2, high=at + 2)
+    return evolve(trial("A", block, 1.0, 1.0), breaks=(found,))
 
 
 def test_ramps_are_reported_where_most_trials_broke() -> None:
     (found,) = ramp_findings(
-        [broken("A", at, block=block) for block, at in enumerate((40.0, 42.0, 44.0, None), 1)]
+        [broken(at, block=block) for block, at in enumerate((40.0, 42.0, 44.0, None), 1)]
     )
     assert "A: as the load of users rises, response time starts to rise faster at 42 [" in found.sentence
-    assert list(ramp_findings([broken("A", 40.0), broken("A", None), broken("A", None)])) == []
-    (single,) = ramp_findings([broken("A", 40.0, "errors")])
+    assert list(ramp_findings([broken(40.0), broken(None), broken(None)])) == []
+    (single,) = ramp_findings([broken(40.0, "errors")])
     assert "errors start at 40 [38, 42] users" in single.sentence
 
 
