@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 from math import inf, log
 from typing import Any
 
 import numpy as np
 import pytest
-from tests.evolve import evolve
 from tests.results import trial_result
 
 from svload.analysis.capacity.asked import gate_of
@@ -56,7 +56,15 @@ def queue(limit: float) -> Callable[[float], float]:
     return lambda load: log((1 - 0.9 * load / limit) / 0.1) if 0.9 * load < limit else -inf
 
 
-def sought(search: Search, server: Server) -> tuple[Answer, list[Reading]]:
+def failing(load: int, bad: float, margin: float = inf) -> Reading:
+    """Return a trial in which this share of requests fails, of which a thousandth may fail."""
+    margin = min(margin, log(0.001 / bad) if bad else inf)
+    return Reading(load, margin, surely=margin < -FARTHEST, shares={"success": (bad, 0.001)})
+
+
+def sought(server: Server, least: int = 1, most: int = 10_000, **more: Any) -> tuple[Answer, list[Reading]]:
+    """Search from 8 users and return the answer and the trials."""
+    search = Search(least, most, **{"start": 8} | more)
     seen: list[Reading] = []
     while not isinstance(step := next_step(search, seen), Answer):
         assert len(seen) < 100, "no end"
@@ -71,7 +79,7 @@ def sought(search: Search, server: Server) -> tuple[Answer, list[Reading]]:
 def test_interval_holds_the_truth(curve: Callable[..., Callable[[float], float]], limit: int) -> None:
     held, widths = 0, []
     for seed in range(20):
-        answer, seen = sought(Search(1, 10_000, 8, seed=seed), of_margin(curve(limit), 0.1, seed))
+        answer, seen = sought(of_margin(curve(limit), 0.1, seed), seed=seed)
         assert answer.state == "found"
         held += answer.limit.low <= limit * 1.03 and answer.limit.high >= limit / 1.03
         widths.append(answer.limit.width)
@@ -83,9 +91,7 @@ def test_interval_holds_the_truth(curve: Callable[..., Callable[[float], float]]
 def test_more_scatter_makes_the_interval_wider_and_hardly_an_answer_open() -> None:
     widths = []
     for scatter in (0.03, 0.3):
-        found = [
-            sought(Search(1, 10_000, 8, seed=one), of_margin(pool(200), scatter, one))[0] for one in range(10)
-        ]
+        found = [sought(of_margin(pool(200), scatter, one))[0] for one in range(10)]
         assert sum(one.state == "found" for one in found) >= 9
         widths.append(np.median([one.limit.width for one in found if one.limit]))
     assert widths[0] <= 0.06
@@ -94,48 +100,47 @@ def test_more_scatter_makes_the_interval_wider_and_hardly_an_answer_open() -> No
 
 def test_looks_never_double_where_the_median_itself_breaks() -> None:
     """The first looks stop doubling at a load that fails by far; one that fails narrowly is tried again."""
-    _, seen = sought(Search(1, 100_000, 8), of_margin(queue(100), 0.01, 1))
+    _, seen = sought(of_margin(queue(100), 0.01, 1), most=100_000)
     assert max(one.load for one in seen) <= 160
-    once = [Reading(8, 1.0), Reading(16, -0.1)]
-    assert next_step(Search(1, 1000, 8), once) == Step((16,), next_step(Search(1, 1000, 8), once).because)
-    held = next_step(Search(1, 1000, 8), [*once, Reading(16, 0.5)])
-    assert isinstance(held, Step)
-    assert held.loads == (32,)
-    surely = next_step(Search(1, 1000, 8), [Reading(8, 1.0), Reading(16, -0.1, surely=True)])
-    assert isinstance(surely, Step)
-    assert 8 < surely.loads[0] < 16
+
+    def loads(*more: Reading) -> tuple[int, ...]:
+        step = next_step(Search(1, 1000, 8), [Reading(8, 1.0), *more])
+        assert isinstance(step, Step)
+        return step.loads
+
+    assert loads(Reading(16, -0.1)) == (16,)
+    assert loads(Reading(16, -0.1), Reading(16, 0.5)) == (32,)
+    assert 8 < loads(Reading(16, -0.1, surely=True))[0] < 16
 
 
 def test_the_next_load_is_a_function_of_what_is_sealed() -> None:
-    _, seen = sought(Search(1, 10_000, 8, seed=7), of_margin(pool(47), 0.1, 7))
+    _, seen = sought(of_margin(pool(47), 0.1, 7), seed=7)
+    search, other = (Search(1, 10_000, 8, seed=seed) for seed in (7, 8))
     for made in range(len(seen)):
-        first, second = (next_step(Search(1, 10_000, 8, seed=7), seen[:made]) for _ in range(2))
+        first, second = (next_step(search, seen[:made]) for _ in range(2))
         assert first == second
-    rounds = Progress(Search(1, 10_000, 8, seed=7), seen)
-    loads = [one.load for one in seen[rounds.looks : rounds.looks + ROUND]]
-    other = Progress(Search(1, 10_000, 8, seed=8), seen[: rounds.looks])
-    assert list(other.round_loads()) != loads, "another seed draws other loads"
+    looks = Progress(search, seen).looks
+    loads = [one.load for one in seen[looks : looks + ROUND]]
+    assert list(Progress(other, seen[:looks]).round_loads()) != loads, "another seed draws other loads"
 
 
-def test_beyond_the_loads_that_are_allowed() -> None:
-    assert sought(Search(1, 500, 8), of_margin(pool(1e6), 0.1, 1))[0].state == "above"
-    assert sought(Search(8, 500, 16), of_margin(pool(1), 0.1, 1))[0].state == "below"
+def test_what_ends_without_a_limit() -> None:
+    assert sought(of_margin(pool(1e6), 0.1, 1), most=500)[0].state == "above"
+    assert sought(of_margin(pool(1), 0.1, 1), 8, 500, start=16)[0].state == "below"
+    answer, seen = sought(lambda load: Reading(load, None), most=1000)
+    assert answer.state == "undecided", "trials without a number"
+    assert len(seen) <= 3
 
 
 def test_trials_that_do_not_depend_on_the_load_are_no_answer() -> None:
     found = 0
     for seed in range(20):
-        rng = np.random.default_rng(seed)
-        search = Search(1, 1000, 8, seed=seed)
-        answer, _ = sought(search, lambda load, rng=rng: Reading(load, float(rng.choice([-0.5, 0.5]))))
+        draw = np.random.default_rng(seed).choice
+        answer, _ = sought(
+            lambda load, draw=draw: Reading(load, float(draw([-0.5, 0.5]))), most=1000, seed=seed
+        )
         found += answer.state == "found"
     assert found <= 5
-
-
-def test_trials_without_a_number_end_it() -> None:
-    answer, seen = sought(Search(1, 1000, 8), lambda load: Reading(load, None))
-    assert answer.state == "undecided"
-    assert len(seen) <= 3
 
 
 def test_failures_in_bursts_are_not_kept_whatever_the_requests_count() -> None:
@@ -146,23 +151,16 @@ def test_failures_in_bursts_are_not_kept_whatever_the_requests_count() -> None:
         time = of_margin(pool(100), 0.05, seed)
 
         def server(load: int, time: Server = time, rng: np.random.Generator = rng) -> Reading:
-            bad = 0.2 if rng.random() < 0.1 else 0.0
-            margin = min(time(load).margin or 0.0, log(0.001 / bad) if bad else inf)
-            return Reading(load, margin, surely=margin < -FARTHEST, shares={"success": (bad, 0.001)})
+            return failing(load, 0.2 if rng.random() < 0.1 else 0.0, time(load).margin or 0.0)
 
-        kept += sought(Search(1, 10_000, 8, seed=seed), server)[0].state == "found"
+        kept += sought(server, seed=seed)[0].state == "found"
     assert kept <= 20, (
         "half: as rare a burst is missed where none came below the limit; requests alone said 29"
     )
 
 
 def test_a_share_that_the_load_breaks_is_an_answer() -> None:
-    def server(load: int) -> Reading:
-        bad = 0.05 if load > 100 else 0.0
-        margin = log(0.001 / bad) if bad else inf
-        return Reading(load, margin, surely=margin < -FARTHEST, shares={"success": (bad, 0.001)})
-
-    answer, _ = sought(Search(1, 10_000, 8), server)
+    answer, _ = sought(lambda load: failing(load, 0.05 if load > 100 else 0.0))
     assert answer.state == "found", answer.why
     assert answer.limit.low <= 101 <= answer.limit.high * 1.03
 
@@ -176,11 +174,10 @@ def test_a_server_that_refuses_above_a_number_of_connections_has_a_limit(fuzz: f
         rng = np.random.default_rng(seed)
 
         def server(load: int, rng: np.random.Generator = rng) -> Reading:
-            bad = 0.01 if load > 90 * np.exp(fuzz * rng.standard_normal()) else 0.0
-            margin = log(0.001 / bad) if bad else 1.8
-            return Reading(load, margin, surely=margin < -FARTHEST, shares={"success": (bad, 0.001)})
+            bad = load > 90 * np.exp(fuzz * rng.standard_normal())
+            return failing(load, 0.01 if bad else 0.0, 1.8)
 
-        answer, _ = sought(Search(1, 10_000, 8, seed=seed, budget=Budget(most_trials=trials)), server)
+        answer, _ = sought(server, seed=seed, budget=Budget(most_trials=trials))
         found += answer.state == "found"
         if answer.limit is not None:
             held += answer.limit.low <= 91 and answer.limit.high >= 89
@@ -191,29 +188,34 @@ def test_a_server_that_refuses_above_a_number_of_connections_has_a_limit(fuzz: f
 
 
 def test_a_limit_that_moves_is_named_and_the_interval_reaches_over_it() -> None:
-    seen: list[Reading] = []
-    rng = np.random.default_rng(5)
-    search = Search(1, 10_000, 8, seed=5)
-    while not isinstance(step := next_step(search, seen), Answer):
-        for load in step.loads:
-            now = 200 * (1 - 0.3 * len(seen) / 45)
-            seen.append(Reading(load, log(now / load) + 0.02 * rng.standard_normal()))
-    assert -0.5 < step.limit.drift < -0.1
-    assert step.limit.low < 160 < 180 < step.limit.high
-    steady, _ = sought(search, of_margin(pool(200), 0.02, 5))
+    rng, made = np.random.default_rng(5), count()
+
+    def server(load: int) -> Reading:
+        now = 200 * (1 - 0.3 * next(made) / 45)
+        return Reading(load, log(now / load) + 0.02 * rng.standard_normal())
+
+    answer, _ = sought(server, seed=5)
+    assert -0.5 < answer.limit.drift < -0.1
+    assert answer.limit.low < 160 < 180 < answer.limit.high
+    steady, _ = sought(of_margin(pool(200), 0.02, 5), seed=5)
     assert steady.limit.drift == 0
+
+
+def slowed(seed: int, share: float, by: float, limit: int, scatter: float, strangers: float = 0.0) -> Server:
+    """Return a pool of which this share of the trials is slowed by a log distance, beside strangers."""
+    rng, plain = np.random.default_rng(seed), of_margin(pool(limit), scatter, seed)
+
+    def server(load: int) -> Reading:
+        hit = rng.random() < share
+        margin = (plain(load).margin or 0.0) - by * hit
+        return Reading(load, margin, strangers=strangers * hit)
+
+    return server
 
 
 def test_one_trial_in_ten_far_off_moves_nothing() -> None:
     for seed in range(10):
-        rng = np.random.default_rng(seed)
-        plain = of_margin(pool(47), 0.03, seed)
-
-        def server(load: int, plain: Server = plain, rng: np.random.Generator = rng) -> Reading:
-            found = plain(load).margin or 0.0
-            return Reading(load, found - (log(3) if rng.random() < 0.1 else 0.0))
-
-        answer, _ = sought(Search(1, 1000, 8, seed=seed), server)
+        answer, _ = sought(slowed(seed, 0.1, log(3), 47, 0.03), most=1000, seed=seed)
         assert 43 <= answer.limit.value <= 51
 
 
@@ -231,10 +233,21 @@ def asked(within_s: float, trial_s: float = 2.0) -> CapacitySearch:
     return CapacitySearch(over="users", least=1, most=100, start=8, within_s=within_s, trial_s=trial_s)
 
 
-def test_the_time_counts_from_when_the_machine_was_its_own() -> None:
-    late = budget_of(asked(30), [110.0, 112.0], begun_s=100.0)
-    assert late.left_s == pytest.approx(0.88 * 30 - 10 - 2)
-    assert budget_of(asked(30), [110.0, 112.0]).left_s == pytest.approx(0.88 * 30 - 2 - 2)
+@pytest.mark.parametrize(
+    ("within_s", "ended_s", "begun_s", "left_s"),
+    [
+        # the time counts from when the machine was its own
+        (30, [110.0, 112.0], 100.0, 0.88 * 30 - 10 - 2),
+        (30, [110.0, 112.0], None, 0.88 * 30 - 2 - 2),
+        # a pause costs little
+        (90, [100.0, 9_000.0], None, 0.88 * 90 - 2 - 10),
+        # time is kept for the answer; a report takes no longer for more of it
+        (45, [], None, 45 - 5.4),
+        (1_000, [], None, 985),
+    ],
+)
+def test_the_time_that_is_left(within_s: float, ended_s: list[float], begun_s: Any, left_s: float) -> None:
+    assert budget_of(asked(within_s), ended_s, begun_s=begun_s).left_s == pytest.approx(left_s)
 
 
 def test_the_slowest_of_the_last_trials_stands_for_the_next() -> None:
@@ -245,43 +258,28 @@ def test_the_slowest_of_the_last_trials_stands_for_the_next() -> None:
     assert not budget_of(asked(1), []).why_over(0, 1), "the first look always fits"
 
 
-def test_a_pause_costs_little() -> None:
-    assert budget_of(asked(90), [100.0, 9_000.0]).left_s == pytest.approx(0.88 * 90 - 2 - 10)
-
-
-def test_time_is_kept_for_the_answer() -> None:
-    assert budget_of(asked(45), []).left_s == pytest.approx(45 - 5.4)
-    assert budget_of(asked(1_000), []).left_s == 985, "a report takes no longer for that"
-
-
 def test_a_short_time_ends_with_what_is_known() -> None:
-    answer, seen = sought(Search(1, 10_000, 8, budget=Budget(most_trials=6)), of_margin(pool(47), 0.05, 1))
+    short, long = (
+        sought(of_margin(pool(47), 0.05, 1), budget=Budget(most_trials=trials)) for trials in (6, 22)
+    )
+    answer, seen = short
     assert len(seen) == 6
     assert (answer.state, answer.held, answer.broke) == ("found", 45, 64)
     assert answer.limit.by_outcome
     assert answer.limit.low <= 47 <= answer.limit.high
-    answer, _ = sought(Search(1, 10_000, 8, budget=Budget(most_trials=22)), of_margin(pool(47), 0.05, 1))
-    assert answer.state == "found"
+    assert long[0].state == "found"
 
 
 def test_trials_beside_other_programs_count_less() -> None:
     """Half of the trials are slowed by a fifth beside programs that use half of the machine."""
-    off = {0.0: 0.0, 0.5: 0.0}
-    for strangers in off:
-        for seed in range(10):
-            rng = np.random.default_rng(seed)
-            plain = of_margin(pool(200), 0.02, seed)
 
-            def server(
-                load: int, plain: Server = plain, rng: np.random.Generator = rng, x: float = strangers
-            ) -> Reading:
-                hit = rng.random() < 0.5
-                margin = (plain(load).margin or 0.0) - (0.2 if hit else 0.0)
-                return Reading(load, margin, strangers=x if hit else 0.0)
+    def off(strangers: float) -> float:
+        limits = [
+            sought(slowed(seed, 0.5, 0.2, 200, 0.02, strangers), seed=seed)[0].limit for seed in range(10)
+        ]
+        return sum(abs(log(limit.value / 200)) for limit in limits if limit)
 
-            answer, _ = sought(Search(1, 10_000, 8, seed=seed), server)
-            off[strangers] += abs(log(answer.limit.value / 200)) / 10
-    assert off[0.5] < 0.6 * off[0.0]
+    assert off(0.5) < 0.6 * off(0.0)
 
 
 OWNERS: dict[str, Any] = {"people": "traffic"}
@@ -295,68 +293,48 @@ def reading(
     return measured(result, [parse_criterion(f"people.{one}", OWNERS) for one in criteria], 8, 30.0)
 
 
+P95 = "response.p95 <= 200 ms"
+SUCCESS = "success_rate >= 99 %"
+
+
 def test_the_margin_is_the_log_distance_of_the_nearest_criterion() -> None:
-    found = reading(
-        ["response.p95 <= 200 ms", "success_rate >= 99 %"],
-        response__p95=Estimate(value=0.1),
-        success_rate=Estimate(value=0.995),
-    )
+    found = reading([P95, SUCCESS], response__p95=Estimate(value=0.1), success_rate=Estimate(value=0.995))
     assert found.reading.margin == pytest.approx(log(2))
-    assert found.by == "people.response.p95 <= 200 ms"
-    assert found.value == 0.1
-    assert found.reading.shares["people.success_rate >= 99 %"] == pytest.approx((0.005, 0.01))
+    assert (found.by, found.value) == (f"people.{P95}", 0.1)
+    assert found.reading.shares[f"people.{SUCCESS}"] == pytest.approx((0.005, 0.01))
     assert found.reading.holds is True
-
-
-def test_no_failure_is_as_far_within_as_can_be() -> None:
-    assert reading(["success_rate >= 99 %"], success_rate=Estimate(value=1.0)).reading.margin == inf
+    whole = reading([SUCCESS], success_rate=Estimate(value=1.0))
+    assert whole.reading.margin == inf, "no failure is as far within as can be"
 
 
 @pytest.mark.parametrize(("failed", "margin"), [(100.0, log(0.01)), (0.0, None)])
 def test_users_who_hang_for_the_whole_window_break_a_share(failed: float, margin: float | None) -> None:
     """None of them sends a request in the kept window, so no share of that window is known."""
     none = Estimate(value=None, reason="no request is due in the kept window", why="no request")
-    found = reading(
-        ["response.p95 <= 200 ms", "success_rate >= 99 %"],
-        response__p95=none,
-        success_rate=none,
-        failed=Estimate(value=failed),
-        requests=Estimate(value=100.0),
-    )
+    counted = {"failed": Estimate(value=failed), "requests": Estimate(value=100.0)}
+    found = reading([P95, SUCCESS], response__p95=none, success_rate=none, **counted)
     assert found.reading.margin == (None if margin is None else pytest.approx(margin))
 
 
-def test_a_disturbed_number_counts_as_it_was_measured() -> None:
+def test_a_disturbed_number_counts_as_it_was_measured_and_one_of_no_load_not() -> None:
     """Trials are in random order around the limit, so disturbances are part of their scatter."""
     refused = Estimate(value=None, why="refused", belief=Belief(grade="REFUSED", as_measured=0.15))
-    assert reading(["response.p95 <= 200 ms"], response__p95=refused).reading.margin == pytest.approx(
-        log(2 / 1.5)
-    )
-
-
-def test_a_load_that_was_not_made_says_nothing() -> None:
+    assert reading([P95], response__p95=refused).reading.margin == pytest.approx(log(2 / 1.5))
     broken = Estimate(value=0.15, belief=Belief(grade="REFUSED", doubts=("accounting",)))
-    found = reading(["response.p95 <= 200 ms"], response__p95=broken)
-    assert found.reading.margin is None
+    assert reading([P95], response__p95=broken).reading.margin is None
 
 
 def test_what_strangers_used_goes_with_the_reading() -> None:
-    check = CheckResult(check="others-cpu", grade="WEAK", sentence="", value=0.35)
-    assert (
-        reading(
-            ["response.p95 <= 200 ms"], checks=(check,), response__p95=Estimate(value=0.1)
-        ).reading.strangers
-        == 0.35
-    )
-    assert reading(["response.p95 <= 200 ms"], response__p95=Estimate(value=0.1)).reading.strangers == 0
+    others = CheckResult(check="others-cpu", grade="WEAK", sentence="", value=0.35)
+    for checks, share in (((others,), 0.35), ((), 0)):
+        assert reading([P95], checks=checks, response__p95=Estimate(value=0.1)).reading.strangers == share
 
 
 def test_the_median_beyond_the_limit_breaks_it_without_a_p95() -> None:
     few = Estimate(value=None, why="too few", reason="too few: 40 requests")
-    found = reading(["response.p95 <= 200 ms"], response__p95=few, response__p50=Estimate(value=0.3))
-    assert found.reading.holds is False
-    assert found.reading.surely
-    within = reading(["response.p95 <= 200 ms"], response__p95=few, response__p50=Estimate(value=0.1))
+    beyond, within = (reading([P95], response__p95=few, response__p50=Estimate(value=x)) for x in (0.3, 0.1))
+    assert beyond.reading.holds is False
+    assert beyond.reading.surely
     assert within.reading.margin is None
     assert "too few" in within.lacks
 
@@ -366,7 +344,7 @@ def test_the_median_beyond_the_limit_breaks_it_without_a_p95() -> None:
     [("OVERLOADED", Estimate(value=0.01)), ("STEADY", Estimate(value=None, why="time-out"))],
 )
 def test_overload_and_time_outs_break_any_limit(server: str, p95: Estimate) -> None:
-    found = reading(["response.p95 <= 200 ms"], server, response__p95=p95)
+    found = reading([P95], server, response__p95=p95)
     assert found.reading.margin == -inf
     assert found.reading.surely
     assert (found.by == KEEPS_UP) == (server == "OVERLOADED")
@@ -390,23 +368,23 @@ def test_what_a_search_can_ask(text: str, words: str) -> None:
     assert bool(found) == bool(words)
 
 
-def result(state: SearchState, low: int | None, high: int | None) -> CapacityResult:
-    return CapacityResult(over="users", least=1, most=100, state=state, low=low, high=high, sentence="")
-
-
 @pytest.mark.parametrize(
-    ("found", "outcome"),
+    ("state", "low", "high", "ended", "outcome"),
     [
-        (result("found", 50, 60), "pass"),
-        (result("found", 41, 53), "open"),
-        (result("found", 30, 49), "fail"),
-        (result("above", None, None), "pass"),
-        (result("below", None, None), "fail"),
-        (result("undecided", 60, 90), "open"),
-        (evolve(result("found", 60, 70), ended=False), "open"),
+        ("found", 50, 60, True, "pass"),
+        ("found", 41, 53, True, "open"),
+        ("found", 30, 49, True, "fail"),
+        ("above", None, None, True, "pass"),
+        ("below", None, None, True, "fail"),
+        ("undecided", 60, 90, True, "open"),
+        ("found", 60, 70, False, "open"),
     ],
 )
-def test_the_gate_has_three_answers(found: CapacityResult, outcome: str) -> None:
-    gate = gate_of(50, found)
-    assert gate.outcome == outcome
+def test_the_gate_has_three_answers(
+    state: SearchState, low: int | None, high: int | None, ended: bool, outcome: str
+) -> None:
+    found = CapacityResult(
+        over="users", least=1, most=100, state=state, low=low, high=high, ended=ended, sentence=""
+    )
+    assert gate_of(50, found).outcome == outcome
     assert gate_of(None, found) is None

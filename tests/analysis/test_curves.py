@@ -16,7 +16,7 @@ from tests.support.runs import BEARS_USERS, SERVER_CORES
 from svload.analysis.curves.curve import axes_of, curve_findings, load_curves, ramp_findings
 from svload.analysis.curves.trial_loads import resources_used
 from svload.analysis.judge import judge_run, judge_trial
-from svload.analysis.sentences import _saturated, late_bodies
+from svload.analysis.sentences import _saturated
 from svload.analysis.series import CaseCut
 from svload.analysis.view import kept_window
 from svload.model.evidence import CaseEvidence, CaseLimit, Evidence, LimitUse
@@ -205,29 +205,6 @@ def test_a_delay_did_not_make_the_server_faster(closed: Bench) -> None:
 def test_the_law_holds_within_3_percent(closed: Bench, off: float, words: str) -> None:
     curve = loop_curve(closed, (50, 0.0, 200.0), (50, 0.2, 200.0), scatter=0.0, off=off)
     assert f"N = X·(R + Z) {words}" in curve.sentences[0]
-
-
-@pytest.mark.parametrize(
-    ("wait_s", "size", "connections", "late"),
-    [
-        (0.037, 1_000, 0, False),
-        (0.039, 1_000, 0, True),
-        (0.055, 1_000, 0, True),
-        (0.057, 1_000, 0, False),
-        (0.045, 9_500, 0, True),
-        (0.045, 10_500, 0, False),
-        (0.045, 1_000, 95, True),
-        (0.045, 1_000, 105, False),
-    ],
-)
-def test_a_small_body_is_late_by_a_delayed_acknowledgement(
-    closed: Bench, wait_s: float, size: float, connections: float, late: bool
-) -> None:
-    values = {"service.p50": 0.001 + wait_s, "server_time.p50": 0.001, "bytes_received": 1000 * size}
-    values |= {"requests": 1000.0, "connections": connections}
-    metrics = {f"background.{name}": Estimate(value=value) for name, value in values.items()}
-    found = list(late_bodies(closed.configs, [trial_result("TC0", metrics=metrics)]))
-    assert bool(found) == late
 
 
 def test_a_delay_that_raises_throughput_is_reported(closed: Bench) -> None:
