@@ -9,7 +9,6 @@ import pytest
 from tests.evolve import evolve
 from tests.results import case_of
 
-from svload.analysis import limits
 from svload.analysis.failures import failures_of
 from svload.model.executors import ConstantVus
 from svload.model.faults import Fault
@@ -39,27 +38,14 @@ BODY = request("order", checks=(BodyCheck(name="body contains ok", body=TextTest
 
 def config(order: Request = ORDER, case: str = "A", **fields: Any) -> CaseConfig:
     steps = (Step(name="login", request=request("login")), Step(name="order", request=order))
-    group = Group(
-        name="shop",
-        executor=ConstantVus(vus=1),
-        request=steps[0].request,
-        scenarios=(Scenario(name="visit", steps=steps),),
-    )
+    scenarios = (Scenario(name="visit", steps=steps),)
+    group = Group(name="shop", executor=ConstantVus(vus=1), request=steps[0].request, scenarios=scenarios)
     return case_of(group, name=case, **fields)
 
 
 def step(name: str, ok: int = 900, failed: int = 0, **fields: Any) -> StepSummary:
-    status = fields.pop("status", {"200": ok})
-    return StepSummary(
-        name=name,
-        due=ok + failed,
-        begun=ok + failed,
-        dropped=0,
-        ok=ok,
-        failed=failed,
-        status=status,
-        **fields,
-    )
+    counts = {"due": ok + failed, "begun": ok + failed, "dropped": 0, "ok": ok, "failed": failed}
+    return StepSummary(name=name, **{"status": {"200": ok}} | counts | fields)
 
 
 def trial(*steps: StepSummary, case: str = "A", number: int = 1, **fields: Any) -> TrialSummary:
@@ -82,52 +68,52 @@ def found(*summaries: TrialSummary, of: CaseConfig | None = None, thresholds: tu
     return failures_of({one.case.name: one}, summaries, thresholds, claims, OWNERS, searched)
 
 
-def said(that: str, outcome: Any) -> ThresholdResult:
-    return ThresholdResult(case="A", that=that, outcome=outcome, measured=0.99, sentence="told")
-
-
-def test_a_wrong_status_is_reported_with_the_one_that_was_expected() -> None:
-    (row,) = found(wrong_orders())
-    assert (row.case, row.owner, row.failed, row.ended) == ("A", "shop.order", 9, 900)
-    assert [(one.kind, one.name, one.count, one.expected) for one in row.kinds] == [
-        ("status", "201", 9, "200")
-    ]
+@pytest.mark.parametrize(
+    ("order", "checks_failed", "request_", "kinds"),
+    [
+        (
+            step("order", 891, 9, status={"200": 891, "201": 9}, errors={"check": 9}),
+            {"order: status == 200": 9},
+            ORDER,
+            [("status", "201", 9, "200")],
+        ),
+        (
+            step("order", 0, 900, status={"500": 900}, errors={"status": 900}),
+            {},
+            request("order"),
+            [("status", "500", 900, "200 to 399")],
+        ),
+        (
+            step("order", 880, 20, errors={"check": 5, "timeout_first_byte": 12, "read_reset": 3}),
+            {"order: body contains ok": 5, "login: other": 7},
+            BODY,
+            [
+                ("error", "timeout_first_byte", 12, ""),
+                ("check", "body contains ok", 5, ""),
+                ("error", "read_reset", 3, ""),
+            ],
+        ),
+    ],
+    ids=["a status that was not expected", "no check: the default", "errors and checks, most frequent first"],
+)
+def test_failures_are_reported_by_kind(
+    order: StepSummary, checks_failed: dict[str, int], request_: Request, kinds: list[Any]
+) -> None:
+    (row,) = found(trial(step("login"), order, checks_failed=checks_failed), of=config(request_))
+    assert (row.case, row.owner, row.failed, row.ended) == ("A", "shop.order", order.failed, 900)
+    assert [(one.kind, one.name, one.count, one.expected) for one in row.kinds] == kinds
     assert row.trials == ("A.r1",)
 
 
-def test_nothing_is_reported_where_nothing_failed() -> None:
-    assert found(trial(step("login"), step("order"))) == ()
-
-
-def test_the_default_says_what_is_expected_where_no_check_does() -> None:
-    order = step("order", 0, 900, status={"500": 900}, errors={"status": 900})
-    (row,) = found(trial(step("login"), order), of=config(request("order")))
-    assert [(one.name, one.count, one.expected) for one in row.kinds] == [("500", 900, "200 to 399")]
-
-
-def test_errors_and_checks_are_reported_by_name_the_most_frequent_first() -> None:
-    order = step("order", 880, 20, errors={"check": 5, "timeout_first_byte": 12, "read_reset": 3})
-    (row,) = found(
-        trial(step("login"), order, checks_failed={"order: body contains ok": 5, "login: other": 7}),
-        of=config(BODY),
-    )
-    assert [(one.kind, one.name, one.count) for one in row.kinds] == [
-        ("error", "timeout_first_byte", 12),
-        ("check", "body contains ok", 5),
-        ("error", "read_reset", 3),
-    ]
-
-
-def test_what_the_generator_s_own_limits_cost_is_no_failure_of_the_server_s() -> None:
-    order = step("order", 800, 100, errors={"eaddrnotavail": 100})
-    assert found(trial(step("login"), order)) == ()
+def test_nothing_is_reported_where_the_server_failed_nothing() -> None:
+    """What the generator's own limits cost is no failure of the server's."""
+    for order in (step("order"), step("order", 800, 100, errors={"eaddrnotavail": 100})):
+        assert found(trial(step("login"), order)) == ()
 
 
 def test_summaries_that_counted_no_steps_are_reported_as_the_group() -> None:
-    order = step("order", 891, 9, errors={"read_reset": 9})
-    summary = trial(order)
-    group = evolve(summary.groups[0], steps=())
-    (row,) = found(evolve(summary, groups=(group,)))
+    summary = trial(step("order", 891, 9, errors={"read_reset": 9}))
+    (row,) = found(evolve(summary, groups=(evolve(summary.groups[0], steps=()),)))
     assert row.owner == "shop"
 
 
@@ -138,19 +124,32 @@ def test_each_case_has_a_row_of_its_own_trials() -> None:
     assert [row.trials for row in rows] == [("A.r1", "A.r2"), ("B.r1", "B.r2")]
 
 
-@pytest.mark.parametrize(("failed", "ok", "leads"), [(2, 998, True), (1, 999, False)])
-def test_failures_lead_where_less_than_99_9_percent_are_ok(failed: int, ok: int, leads: bool) -> None:
-    assert limits.SUCCESS_LEADS == 0.999
-    (row,) = found(wrong_orders(failed, ok))
-    assert row.beside == ("" if leads else "few")
-
-
-@pytest.mark.parametrize("that", ["shop.order.success_rate >= 99.99 %", "shop.error_rate < 0.01 %"])
-def test_few_lead_where_a_criterion_on_them_failed(that: str) -> None:
-    (row,) = found(wrong_orders(1, 9_999), thresholds=(said(that, "failed"),))
-    assert row.beside == ""
-    (other,) = found(wrong_orders(1, 9_999), thresholds=(said("shop.response.p50 < 1 ms", "failed"),))
-    assert other.beside == "few"
+@pytest.mark.parametrize(
+    ("failed", "ok", "that", "outcome", "beside"),
+    [
+        # less than 99.9 % are ok
+        (12, 9_988, "", "", ""),
+        (1, 999, "", "", "few"),
+        # few, but a criterion on them failed
+        (1, 9_999, "shop.order.success_rate >= 99.99 %", "failed", ""),
+        (1, 9_999, "shop.error_rate < 0.01 %", "failed", ""),
+        (1, 9_999, "shop.response.p50 < 1 ms", "failed", "few"),
+        # a criterion of the study takes them
+        (9, 891, "shop.order.success_rate >= 98 %", "passed", "allowed"),
+        (9, 891, "shop.success_rate >= 98 %", "passed", "allowed"),
+        (9, 891, "shop.order.response.p50 < 1 s", "passed", ""),
+        # a step that fails each time is not hidden by the others
+        (900, 0, "shop.success_rate >= 40 %", "passed", ""),
+    ],
+)
+def test_failures_lead_unless_they_are_few_or_allowed(
+    failed: int, ok: int, that: str, outcome: Any, beside: str
+) -> None:
+    thresholds = ()
+    if that:
+        thresholds = (ThresholdResult(case="A", that=that, outcome=outcome, measured=0.99, sentence=""),)
+    (row,) = found(wrong_orders(failed, ok), thresholds=thresholds)
+    assert row.beside == beside
 
 
 def test_a_gate_on_success_that_failed_makes_them_lead() -> None:
@@ -165,17 +164,6 @@ def test_a_gate_on_success_that_failed_makes_them_lead() -> None:
     ):
         gated = evolve(claim, metric=metric)
         assert [row.beside for row in found(wrong_orders(1, 9_999), claims=(gated,))] == [beside]
-
-
-def test_what_a_criterion_of_the_study_takes_does_not_lead() -> None:
-    (row,) = found(wrong_orders(), thresholds=(said("shop.order.success_rate >= 98 %", "passed"),))
-    assert row.beside == "allowed"
-    (step_too,) = found(wrong_orders(), thresholds=(said("shop.success_rate >= 98 %", "passed"),))
-    assert step_too.beside == "allowed"
-    (worse,) = found(wrong_orders(900, 0), thresholds=(said("shop.success_rate >= 40 %", "passed"),))
-    assert worse.beside == "", "a step that fails each time is not hidden by the others"
-    (times,) = found(wrong_orders(), thresholds=(said("shop.order.response.p50 < 1 s", "passed"),))
-    assert times.beside == ""
 
 
 def test_failures_that_a_study_is_after_do_not_lead() -> None:
