@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import pytest
+from tests.analysis.conftest import table_of
 
 from svload.analysis.checks.machine import User
 from svload.analysis.disturbances import disturbances_of, strangers_share, unread
@@ -27,15 +27,11 @@ def busy(cores: int) -> Rates:
 
 def readings(rates: Rates) -> dict[str, Any]:
     """Return counters (service, monitor, entity, metric) with this growth per second, read each second."""
-    at = np.arange(SECONDS + 1) * 10**9
-    names = list(rates)
-    table: dict[str, Any] = {
-        column: np.repeat(np.array([name[place] for name in names], dtype=object), len(at))
-        for place, column in enumerate(("service", "monitor", "entity", "metric"))
-    }
-    table["offset_ns"] = np.tile(at, len(names))
-    table["value"] = np.concatenate([5.0 + rate * at / 1e9 for rate in rates.values()])
-    return table
+    return table_of(
+        (second * 10**9, *name, 5.0 + rate * second)
+        for name, rate in rates.items()
+        for second in range(SECONDS + 1)
+    )
 
 
 @pytest.mark.parametrize("cores", [24, 64])
@@ -92,14 +88,9 @@ def test_a_server_on_an_unread_machine_is_named(
     facts: dict[str, Any], rates: Rates, expected: list[str]
 ) -> None:
     processes = (ProcessFact(name="web", pid=facts["pid"], start_ticks=1),) if "pid" in facts else ()
-    service = ServiceFacts(
-        service="web",
-        kit="external",
-        version="",
-        endpoints=(Endpoint(scheme="http", address=facts["address"], port=80),),
-        processes=processes,
-        machine=facts.get("machine", ""),
-    )
+    endpoints = (Endpoint(scheme="http", address=facts["address"], port=80),)
+    own = {"endpoints": endpoints, "processes": processes, "machine": facts.get("machine", "")}
+    service = ServiceFacts(service="web", kit="external", version="", **own)
     assert unread(readings({OTHERS: 0.1, **rates}), [service]) == expected
 
 
@@ -112,32 +103,31 @@ QUIET: dict[str, Any] = {
 }
 
 
-def look(**changes: Any) -> Look:
-    return Look(**(QUIET | changes))
+def reported(**changes: Any) -> tuple[str, ...]:
+    return disturbances(Look(**(QUIET | changes)))
 
 
 def test_a_quiet_machine_says_nothing() -> None:
-    assert disturbances(look()) == ()
-    assert disturbances(look(stolen={}, waited=None, others=[])) == ()
+    assert reported() == reported(stolen={}, waited=None, others=[]) == ()
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"others": [(BURN, 0.11)]}, "other processes use 0.11 of 2 cores: " "python3 " "(process " "123, bob, " "python3 burn.py)"),
-        ({"others": [(BURN, 0.06), (Whose("cargo", 7), 0.05)]}, "python3 (process 123, bob, python3 " "burn.py), cargo " "(process 7)"),
+        ({"others": [(BURN, 0.11)]}, "other processes use 0.11 of 2 cores: python3 (process 123, bob, python3 burn.py)"),
+        ({"others": [(BURN, 0.06), (Whose("cargo", 7), 0.05)]}, "python3 (process 123, bob, python3 burn.py), cargo (process 7)"),
         ({"stolen": {"cpu0": 0.0, "cpu1": 0.02}}, "the hypervisor gives 2 % of cpu1 to other guests"),
         ({"stolen": {"cpu0": 0.0, "cpu1": 0.012}}, "the hypervisor gives 1.2 % of cpu1 to other guests"),
         ({"waited": 0.06}, "can't be seen from here wait for a core 6 % of the time"),
     ],
 )  # fmt: skip
 def test_each_disturbance_is_reported(changes: dict[str, Any], words: str) -> None:
-    (found,) = disturbances(look(**changes))
+    (found,) = reported(**changes)
     assert words in found
 
 
 def test_waiting_is_reported_alone_where_nothing_explains_it() -> None:
-    found = disturbances(look(others=[(BURN, 1.9)], stolen={"cpu0": 0.3}, waited=0.9))
+    found = reported(others=[(BURN, 1.9)], stolen={"cpu0": 0.3}, waited=0.9)
     assert [words.split(" ")[0] for words in found] == ["other", "the"]
 
 

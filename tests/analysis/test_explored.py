@@ -6,8 +6,18 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from tests.analysis.conftest import Bench
-from tests.analysis.test_compare import PROTOCOL, blocks, doubted, lock_with, trial
+from tests.analysis.conftest import Bench, with_config
+from tests.analysis.test_compare import (
+    HTTPS,
+    PROTOCOL,
+    SERVER,
+    blocks,
+    broken,
+    lock_with,
+    names,
+    trial,
+    with_metrics,
+)
 from tests.evolve import evolve
 from tests.results import case_result
 
@@ -16,20 +26,17 @@ from svload.model.executors import ConstantVus
 from svload.model.results import Estimate, Finding, TrialResult, Why
 from svload.model.study import CaseConfig, Comparison
 
-SERVER = Comparison(name="cache", factor="server", baseline="backend", metric="probe.response.p50")
-HTTP, HTTPS = ("TC0", "TC1", "TC2"), ("TC3", "TC4", "TC5")
+HTTP = ("TC0", "TC1", "TC2")
 
 
 def loaded(bench: Bench, without: tuple[str, ...] = HTTP, **probe: Any) -> dict[str, CaseConfig]:
     """Return the bench's cases; those in `without` lack the background load, which protocol thus adds."""
     found = {}
     for name, config in bench.configs.items():
-        groups = tuple(group for group in config.groups if name not in without or group.name == "probe")
-        if probe and name not in without:
-            groups = tuple(
-                group.model_copy(update=probe) if group.name == "probe" else group for group in groups
-            )
-        found[name] = evolve(config, groups=groups)
+        if name in without:
+            found[name] = evolve(config, groups=tuple(one for one in config.groups if one.name == "probe"))
+        else:
+            found[name] = with_config(config, "probe", **probe)
     return found
 
 
@@ -59,46 +66,35 @@ def test_it_is_described_with_its_ratio_and_no_p(closed: Bench) -> None:
 
 
 def test_single_cases_that_differ_are_named(closed: Bench) -> None:
-    trials = [
-        one if one.case != "TC5" else trial("TC5", one.block, 0.3 if one.case == "TC5" else None)
-        for one in blocks([2.0] * 4)
-    ]
+    trials = [trial("TC5", one.block, 0.3) if one.case == "TC5" else one for one in blocks([2.0] * 4)]
     (found,) = effects(closed, trials)
     assert "from 2 × (TC3 against TC0) to 10 × (TC5 against TC2)" in found.sentence
 
 
-def test_a_planned_comparison_of_that_factor_is_enough(closed: Bench) -> None:
-    assert effects(closed, blocks([50.0] * 4), PROTOCOL) == ()
-
-
-def test_a_factor_that_adds_no_traffic_is_no_load(closed: Bench) -> None:
-    assert effects(closed, blocks([50.0] * 4), configs=closed.configs) == ()
-    assert effects(closed, blocks([50.0] * 4), configs=loaded(closed, without=("TC0",))) == ()
-
-
-def test_a_probe_that_itself_asks_otherwise_is_not_compared(closed: Bench) -> None:
+def test_nothing_else_is_described(closed: Bench) -> None:
+    trials = blocks([50.0] * 4)
+    assert effects(closed, trials, PROTOCOL) == (), "a planned comparison of that factor is enough"
+    for configs in (closed.configs, loaded(closed, without=("TC0",))):
+        assert effects(closed, trials, configs=configs) == (), "a factor that adds no traffic"
     (probe,) = (group for group in closed.configs["TC0"].groups if group.name == "probe")
     assert isinstance(probe.executor, ConstantVus)
     more = evolve(probe.executor, vus=probe.executor.vus + 1)
-    assert effects(closed, blocks([50.0] * 4), configs=loaded(closed, executor=more)) == ()
+    assert effects(closed, trials, configs=loaded(closed, executor=more)) == (), "a probe that asks otherwise"
 
 
 @pytest.mark.parametrize(("usable", "expected"), [(2, False), (3, True)])
 def test_three_blocks_are_needed_to_describe(closed: Bench, usable: int, expected: bool) -> None:
-    trials = [one if one.block <= usable else doubted(one, "manipulation") for one in blocks([50.0] * 5)]
-    found = effects(closed, trials)
+    every = names((*HTTP, *HTTPS), range(usable + 1, 6))
+    found = effects(closed, broken(blocks([50.0] * 5), *every))
     assert bool(found) is expected
     assert not expected or f"in {usable} blocks" in found[0].sentence
 
 
 def test_broken_cases_are_left_out_and_without_any_left_nothing_is_reported(closed: Bench) -> None:
-    def broken(*cases: str) -> list[TrialResult]:
-        return [doubted(one, "manipulation") if one.case in cases else one for one in blocks([50.0] * 4)]
-
-    (found,) = effects(closed, broken("TC5"))
+    (found,) = effects(closed, broken(blocks([50.0] * 4), *names(("TC5",))))
     assert "over 2 matched cases" in found.sentence
     assert "cases/TC5" not in found.evidence
-    assert effects(closed, broken(*HTTPS)) == ()
+    assert effects(closed, broken(blocks([50.0] * 4), *names())) == ()
 
 
 def test_time_and_success_are_reported_together(closed: Bench) -> None:
@@ -109,9 +105,7 @@ def test_time_and_success_are_reported_together(closed: Bench) -> None:
 @pytest.mark.parametrize(("why", "described"), [("too few", True), ("time-out", False)])
 def test_a_pair_without_a_number_is_left_out(closed: Bench, why: Why, described: bool) -> None:
     trials = [
-        evolve(one, metrics={**one.metrics, "probe.response.p50": Estimate(value=None, why=why)})
-        if one.trial == "TC4.r2"
-        else one
+        with_metrics(one, response__p50=Estimate(value=None, why=why)) if one.trial == "TC4.r2" else one
         for one in blocks([50.0] * 4)
     ]
     found = effects(closed, trials)
