@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -30,15 +29,17 @@ from svload.analysis.server import of_cycles, wave_in
 from svload.analysis.view import GroupView, Window, kept_window, look
 from svload.drive.share import timeline
 from svload.model.columns import HISTOGRAM_METRICS, bucket
+from svload.model.results import Harm
+from svload.model.study import CaseConfig
 from svload.store import TrialData
 
 SECOND = 1_000_000_000
 
 
-def brute_mser5(x: np.ndarray) -> int:
+def mser5_scores(x: np.ndarray, parts: float) -> list[float]:
+    """Return MSER-5's score of each cut in this part of the series."""
     y = x[: len(x) // 5 * 5].reshape(-1, 5).mean(axis=1)
-    scores = [((y[d:] - y[d:].mean()) ** 2).sum() / (len(y) - d) ** 2 for d in range(len(y) // 2 + 1)]
-    return int(np.argmin(scores)) * 5
+    return [((y[d:] - y[d:].mean()) ** 2).sum() / (len(y) - d) ** 2 for d in range(int(len(y) * parts) + 1)]
 
 
 def test_a_window_has_as_many_intervals_as_mser5_needs() -> None:
@@ -47,30 +48,30 @@ def test_a_window_has_as_many_intervals_as_mser5_needs() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_mser5_is_its_definition(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    x = rng.standard_normal(603) + 3 * np.exp(-np.arange(603) / 40)
-    assert mser5(x)[0] == brute_mser5(x)
+    x = np.random.default_rng(seed).standard_normal(603) + 3 * np.exp(-np.arange(603) / 40)
+    assert mser5(x)[0] == 5 * int(np.argmin(mser5_scores(x, 1 / 2)))
 
 
-def test_mser5_says_when_the_first_half_was_not_enough() -> None:
-    x = 5 - 4 * np.arange(600) / 600 + np.random.default_rng(2).normal(0, 0.1, 600)
-    assert mser5(x)[1]
-    assert mser5(np.ones(12)) == (0, False)
+def normal(seed: int, mean: float | np.ndarray, sd: float) -> np.ndarray:
+    return np.random.default_rng(seed).normal(mean, sd, 600)
 
 
 @pytest.mark.parametrize(
-    ("end", "height", "found"), [(0.6, 1.0, True), (0.7, 1.0, True), (0.6, 0.2, False), (0.85, 1.0, False)]
+    ("series", "found"),
+    [
+        (normal(2, 5 - 4 * np.arange(600) / 600, 0.1), True),
+        # a warm-up that ends in the third quarter
+        (normal(6, 1.0 + (np.arange(600) < 360), 0.3), True),
+        (normal(6, 1.0 + (np.arange(600) < 420), 0.3), True),
+        (normal(6, 1.0 + 0.2 * (np.arange(600) < 360), 0.3), False),
+        (normal(6, 1.0 + (np.arange(600) < 510), 0.3), False),
+        # a hiccup in an even series
+        (np.where(np.arange(600) == 330, 20, normal(7, 32, 0.01)), False),
+        (np.ones(12), False),
+    ],
 )
-def test_a_warm_up_that_ends_in_the_third_quarter_is_too_long(end: float, height: float, found: bool) -> None:
-    x = np.random.default_rng(6).normal(1, 0.3, 600)
-    x[: int(600 * end)] += height
-    assert mser5(x)[1] is found
-
-
-def test_a_hiccup_in_an_even_series_is_no_warm_up() -> None:
-    x = np.random.default_rng(7).normal(32, 0.01, 600)
-    x[330] = 20
-    assert not mser5(x)[1]
+def test_mser5_says_when_the_first_half_was_not_enough(series: np.ndarray, found: bool) -> None:
+    assert mser5(series)[1] is found
 
 
 def test_a_steady_series_is_hardly_cut() -> None:
@@ -97,37 +98,38 @@ def test_a_warm_up_is_no_stall() -> None:
             assert not is_stall(x, mser5(x)[0])
     slow_start = np.concatenate([np.full(40, 300.0), rng.exponential(1, 560)])
     assert not is_stall(slow_start, mser5(slow_start)[0]), "what stands still from the start warms up"
-    steady = [correlated(rng, 600, 0.9, 0.3) for _ in range(100)]
+    steady = [np.exp(0.3 * autoregressive(rng, 600, 0.9)) for _ in range(100)]
     assert not any(is_stall(x, mser5(x)[0]) for x in steady)
 
 
-def cut(cut_s: float, at_half: bool = False) -> Cut:
-    return Cut(round(cut_s * SECOND), at_half, "MSER-5", "load")
+def cut(cut_s: float, at_half: bool = False, method: str = "MSER-5") -> Cut:
+    return Cut(round(cut_s * SECOND), at_half, method, "load")
 
 
-def test_one_cut_for_a_case_is_the_median_and_that_of_the_slowest_it_is_compared_with() -> None:
-    """The largest cut of many replicates grows with their number: to 26 % of a steady series with twelve."""
-    cuts = [cut(1), cut(3), cut(2), cut(5, at_half=True)]
-    decided = case_cut(cuts, 10 * SECOND)
-    assert {one.cut_ns for one in decided} == {round(2.5 * SECOND)}
-    assert [one.grade for one in decided] == ["VALID", "VALID", "VALID", "WEAK"]
-    assert {one.cut_ns for one in case_cut(cuts, 10 * SECOND, 4 * SECOND)} == {4 * SECOND}
-    assert {one.cut_ns for one in case_cut(cuts, 10 * SECOND, 1 * SECOND)} == {round(2.5 * SECOND)}
+HALF = cut(5, at_half=True)
+CUTS = [cut(1), cut(3), cut(2), HALF]
 
 
-def test_a_case_is_too_short_by_the_median_of_its_cuts() -> None:
-    decided = case_cut([cut(1), cut(5, True), cut(5, True), cut(5, True)], 10 * SECOND)
-    assert {one.grade for one in decided} == {"REFUSED"}
-    decided = case_cut([cut(1), cut(1), cut(5, True), cut(5, True)], 10 * SECOND)
-    assert [one.grade for one in decided] == ["VALID", "VALID", "WEAK", "WEAK"]
-    (by_first_cycle,) = case_cut([Cut(5 * SECOND, True, "first cycle")], 10 * SECOND)
-    assert by_first_cycle.grade == "REFUSED"
-
-
-def test_one_trial_alone_that_mser5_cuts_at_half_is_rough() -> None:
-    (alone,) = case_cut([cut(5, True)], 10 * SECOND)
-    assert (alone.grade, alone.cut_ns) == ("WEAK", 5 * SECOND)
-    assert case_cut([cut(1)], 10 * SECOND)[0].grade == "VALID"
+@pytest.mark.parametrize(
+    ("cuts", "least_s", "cut_s", "grades"),
+    [
+        # The largest cut of many replicates would grow with their number: to 26 % of a steady series with twelve.
+        (CUTS, 0, 2.5, "VALID VALID VALID WEAK"),
+        (CUTS, 4, 4, "VALID VALID VALID WEAK"),
+        (CUTS, 1, 2.5, "VALID VALID VALID WEAK"),
+        ([cut(1), HALF, HALF, HALF], 0, 5, "REFUSED REFUSED REFUSED REFUSED"),
+        ([cut(1), cut(1), HALF, HALF], 0, 3, "VALID VALID WEAK WEAK"),
+        ([cut(5, True, "first cycle")], 0, 5, "REFUSED"),
+        ([HALF], 0, 5, "WEAK"),
+        ([cut(1)], 0, 1, "VALID"),
+    ],
+)
+def test_one_cut_for_a_case_is_the_median_and_that_of_the_slowest_it_is_compared_with(
+    cuts: list[Cut], least_s: int, cut_s: float, grades: str
+) -> None:
+    decided = case_cut(cuts, 10 * SECOND, least_s * SECOND)
+    assert [one.grade for one in decided] == grades.split()
+    assert {one.cut_ns for one in decided} == {round(cut_s * SECOND)}
 
 
 def test_few_observations_lose_the_first_cycle_of_the_users(closed: Bench) -> None:
@@ -212,41 +214,44 @@ def test_a_late_minimum_counts_where_it_is_three_times_below() -> None:
 
 def ratio_of_minima(x: np.ndarray) -> float:
     """Return MSER-5's least value in the first half over that in the third quarter."""
-    y = x.reshape(-1, 5).mean(axis=1)
-    scores = [((y[d:] - y[d:].mean()) ** 2).sum() / (len(y) - d) ** 2 for d in range(len(y) * 3 // 4)]
-    return float(min(scores[: len(y) // 2 + 1]) / min(scores[len(y) // 2 + 1 :]))
+    scores, half = mser5_scores(x, 3 / 4)[:-1], len(x) // 10 + 1
+    return float(min(scores[:half]) / min(scores[half:]))
 
 
-@pytest.mark.parametrize(("above", "stalls"), [(11, True), (16, False)])
-def test_a_stall_begins_after_a_first_tenth_at_the_level_that_is_kept(above: int, stalls: bool) -> None:
+HICCUP = (200, 210, 50.0)
+
+
+@pytest.mark.parametrize(
+    ("spells", "stalls"),
+    [
+        # the first tenth is at the level that is kept
+        ([(0, 11, 2.0), HICCUP], True),
+        ([(0, 16, 2.0), HICCUP], False),
+        # ten times above that level
+        ([(200, 210, 9.0)], False),
+        ([(200, 210, 11.0)], True),
+        # which is the 95th percentile: 4 % of what is kept are higher, and the head lies above the rest
+        ([(0, 300, 1.5), (300, 324, 2.0), HICCUP], False),
+        ([(0, 300, 1.5), (300, 336, 2.0), HICCUP], True),
+    ],
+)
+def test_a_stall_lies_above_the_level_that_is_kept_after_a_start_within_it(
+    spells: list[tuple[int, int, float]], stalls: bool
+) -> None:
     x = np.ones(900)
-    x[:above], x[200:210] = 2.0, 50.0
+    for begin, end, level in spells:
+        x[begin:end] = level
     assert is_stall(x, 300) == stalls
 
 
-@pytest.mark.parametrize(("height", "stalls"), [(9.0, False), (11.0, True)])
-def test_a_stall_is_ten_times_above_the_level_that_is_kept(height: float, stalls: bool) -> None:
-    x = np.ones(900)
-    x[200:210] = height
-    assert is_stall(x, 300) == stalls
-
-
-def test_the_level_that_is_kept_is_its_95th_percentile() -> None:
-    x = np.ones(900)
-    x[300:324], x[:300], x[200:210] = 2.0, 1.5, 50.0
-    assert not is_stall(x, 300), "4 % of what is kept are higher, and the head lies above the rest"
-    x[300:336] = 2.0
-    assert is_stall(x, 300)
-
-
-def correlated(rng: np.random.Generator, size: int, rho: float, spread: float) -> np.ndarray:
-    """Return exp of a steady AR(1) series of that standard deviation."""
+def autoregressive(rng: np.random.Generator, size: int, rho: float) -> np.ndarray:
+    """Return a steady series of mean 0 and standard deviation 1, each value correlated with the next."""
     noise = rng.standard_normal(size) * np.sqrt(1 - rho**2)
     series = np.empty(size)
     series[0] = rng.standard_normal()
     for at in range(1, size):
         series[at] = rho * series[at - 1] + noise[at]
-    return np.exp(spread * series)
+    return series
 
 
 @pytest.mark.parametrize(
@@ -255,7 +260,7 @@ def correlated(rng: np.random.Generator, size: int, rho: float, spread: float) -
 )
 def test_a_steady_series_seldom_drifts_however_correlated(size: int, rho: float, most: float) -> None:
     rng = np.random.default_rng(8)
-    found = [drift(correlated(rng, size, rho, 0.5)) for _ in range(200)]
+    found = [drift(np.exp(0.5 * autoregressive(rng, size, rho))) for _ in range(200)]
     assert sum(one is not None and one.unsteady for one in found) / 200 <= most
 
 
@@ -265,7 +270,7 @@ def test_a_warm_up_is_still_found_in_a_correlated_series(shape: str, size: int) 
     rng = np.random.default_rng(9)
     at = np.arange(size) / size
     level = 1 + 0.4 * (at - 0.5) if shape == "line" else 1 + 0.8 * np.exp(-4 * at)
-    found = [drift(level * correlated(rng, size, 0.5, 0.1)) for _ in range(60)]
+    found = [drift(level * np.exp(0.1 * autoregressive(rng, size, 0.5))) for _ in range(60)]
     assert sum(one is not None and one.unsteady for one in found) >= 57
 
 
@@ -286,22 +291,16 @@ def test_compared_cases_are_read_over_one_window(closed: Bench) -> None:
 
 
 SIZE = 600
+TURN = 2 * np.pi * np.arange(SIZE) / SIZE
 
 
 def noise(rho: float, seed: int) -> np.ndarray:
-    rng = np.random.default_rng(seed)
-    steps = rng.standard_normal(SIZE) * np.sqrt(1 - rho**2)
-    found = np.empty(SIZE)
-    found[0] = rng.standard_normal()
-    for at in range(1, SIZE):
-        found[at] = rho * found[at - 1] + steps[at]
-    return found
+    return autoregressive(np.random.default_rng(seed), SIZE, rho)
 
 
 @pytest.mark.parametrize("cycles", [3, 5, 12, 25])
 def test_a_wave_under_noise_is_seen(cycles: int) -> None:
-    turn = 2 * np.pi * cycles * np.arange(SIZE) / SIZE
-    found = wave_in(10 * (1 + 0.2 * np.sin(turn)) + 2 * noise(0.0, cycles))
+    found = wave_in(10 * (1 + 0.2 * np.sin(cycles * TURN)) + 2 * noise(0.0, cycles))
     assert found.cycles == cycles
     assert found.amplitude == pytest.approx(0.2, rel=0.3)
 
@@ -312,29 +311,32 @@ def test_steady_series_are_no_waves(rho: float) -> None:
     assert seen <= 3
 
 
-@pytest.mark.parametrize(("amplitude", "seen"), [(0.207, False), (0.211, True)])
-def test_a_wave_is_seen_where_noise_makes_one_once_in_a_thousand(amplitude: float, seen: bool) -> None:
-    """p 0.0011 and 0.0009."""
-    turn = 2 * np.pi * 12 * np.arange(SIZE) / SIZE
-    assert (wave_in(10 * (1 + amplitude * np.sin(turn)) + 10 * noise(0.0, 12)) is not None) == seen
+SWING = 10 * (1 + 0.5 * np.sin(25 * TURN))
 
 
-def test_small_waves_few_cycles_and_short_series_are_not_periodic() -> None:
-    turn = 2 * np.pi * np.arange(SIZE) / SIZE
-    assert wave_in(10 * (1 + 0.05 * np.sin(10 * turn))) is None
-    assert wave_in(10 * (1 + 0.5 * np.sin(2 * turn))) is None
-    assert wave_in(np.ones(50)) is None
-    assert wave_in(np.zeros(SIZE)) is None
-
-
-def test_the_rhythm_of_a_users_cycle_is_no_wave() -> None:
-    """25 cycles in the window, seen on means of two each."""
-    turn = 2 * np.pi * 25 * np.arange(SIZE) / SIZE
-    swing = 10 * (1 + 0.5 * np.sin(turn))
-    assert wave_in(swing) is not None
-    assert wave_in(swing, 25 // 2) is None, "too few points"
-    faster = 10 * (1 + 0.5 * np.sin(2 * turn))
-    assert wave_in(faster, 50 // 2) is None
+@pytest.mark.parametrize(
+    ("series", "points", "seen"),
+    [
+        # noise makes such a wave once in a thousand: p 0.0011 and 0.0009
+        (10 * (1 + 0.207 * np.sin(12 * TURN)) + 10 * noise(0.0, 12), (), False),
+        (10 * (1 + 0.211 * np.sin(12 * TURN)) + 10 * noise(0.0, 12), (), True),
+        # small waves, few cycles, short series
+        (10 * (1 + 0.05 * np.sin(10 * TURN)), (), False),
+        (10 * (1 + 0.5 * np.sin(2 * TURN)), (), False),
+        (np.ones(50), (), False),
+        (np.zeros(SIZE), (), False),
+        # the rhythm of a user's cycle: 25 and 50 in the window, seen on means of two each
+        (SWING, (), True),
+        (SWING, (25 // 2,), False),
+        (10 * (1 + 0.5 * np.sin(50 * TURN)), (50 // 2,), False),
+        # a line that climbs is drift
+        (np.linspace(5, 15, SIZE) + 0.1 * noise(0.0, 1), (), False),
+    ],
+)
+def test_a_wave_is_large_and_has_several_cycles(
+    series: np.ndarray, points: tuple[int, ...], seen: bool
+) -> None:
+    assert (wave_in(series, *points) is not None) == seen
 
 
 WINDOW_S, INTERVAL_S = 10.0, 0.02
@@ -388,21 +390,19 @@ def test_a_point_holds_as_many_cycles_as_make_its_edges_small(cycles: float) -> 
     assert (least == 0.1) is (cycles >= 200 or points == 0)
 
 
-def test_a_line_that_climbs_is_drift_and_no_wave() -> None:
-    assert wave_in(np.linspace(5, 15, SIZE) + 0.1 * noise(0.0, 1)) is None
-
-
 FIRST, EARLY, ACROSS_HALF = (0, 30), (150, 170), (290, 320)
 """Intervals of 10 ms in which nothing was done."""
 LATE_NS = 200_000_000
 
 
 @pytest.fixture(scope="module", params=["open", "closed"])
-def long(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Bench]:
-    run = make_run(
-        tmp_path_factory.mktemp(request.param), cases=1, replicates=1, load=request.param, duration_s=6.0
-    )
-    return request.param, bench_of(run)
+def long(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[str, TrialData, CaseConfig]:
+    folder, load = tmp_path_factory.mktemp(request.param), request.param
+    bench = bench_of(make_run(folder, cases=1, replicates=1, load=load, duration_s=6.0))
+    trial = bench.trial("TC0.r1")
+    return load, trial, bench.config(trial)
 
 
 def stalled(trial: TrialData, *metrics: str, stop: tuple[int, int] = EARLY) -> TrialData:
@@ -422,21 +422,20 @@ def stalled(trial: TrialData, *metrics: str, stop: tuple[int, int] = EARLY) -> T
     return with_table(trial, "intervals", response_sum_ns=sums)
 
 
-def test_a_slow_start_is_cut_and_a_stalled_server_is_not(long: tuple[str, Bench]) -> None:
-    _, bench = long
-    trial = bench.trial("TC0.r1")
-    config = bench.config(trial)
+def test_a_slow_start_is_cut_and_a_stalled_server_is_not(long: tuple[str, TrialData, CaseConfig]) -> None:
+    _, trial, config = long
     slow = trial_cut(stalled(trial, stop=FIRST), config)
     assert (slow.method, slow.cut_ns >= 10_000_000 * (FIRST[1] - 10)) == ("MSER-5", True)
     stall = trial_cut(stalled(trial), config)
     assert (stall.cut_ns, "a stall after a settled start" in stall.method) == (0, True)
     assert "a stall" in check(stalled(trial), config, "warm-up").sentence
+    across = stalled(trial, stop=ACROSS_HALF)
+    assert (trial_cut(across, config).cut_ns, trial_cut(across, config).at_half) == (0, False)
+    assert check(across, config, "warm-up").grade == "VALID"
 
 
-def test_a_stopped_generator_is_not_cut(long: tuple[str, Bench]) -> None:
-    load, bench = long
-    trial = bench.trial("TC0.r1")
-    config = bench.config(trial)
+def test_a_stopped_generator_is_not_cut(long: tuple[str, TrialData, CaseConfig]) -> None:
+    load, trial, config = long
     stopped = stalled(trial, "generator_lag") if load == "open" else stalled(trial)
     if load == "closed":
         # The witness's next look reports the gap.
@@ -445,55 +444,43 @@ def test_a_stopped_generator_is_not_cut(long: tuple[str, Bench]) -> None:
     own = trial_cut(stopped, config)
     assert (own.cut_ns, "generator's own" in own.method) == (0, True)
     assert "generator's own" in check(stopped, config, "warm-up").sentence
+    across = trial_cut(stalled(trial, "generator_lag", stop=ACROSS_HALF), config)
+    assert (across.cut_ns, across.at_half) == (0, False)
 
 
-def test_a_stop_across_the_half_is_no_unsettled_trial(tmp_path: Path) -> None:
-    bench = bench_of(make_run(tmp_path, cases=1, replicates=1, load="open", duration_s=6.0))
-    trial = bench.trial("TC0.r1")
-    config = bench.config(trial)
-    servers = stalled(trial, stop=ACROSS_HALF)
-    assert (trial_cut(servers, config).cut_ns, trial_cut(servers, config).at_half) == (0, False)
-    assert check(servers, config, "warm-up").grade == "VALID"
-    own = trial_cut(stalled(trial, "generator_lag", stop=ACROSS_HALF), config)
-    assert (own.cut_ns, own.at_half) == (0, False)
-
-
-def test_a_late_generator_after_the_warm_up_leaves_the_cut(long: tuple[str, Bench]) -> None:
+def test_a_late_generator_after_the_warm_up_leaves_the_cut(long: tuple[str, TrialData, CaseConfig]) -> None:
     """Only what would be dropped is looked at."""
-    _, bench = long
-    trial = bench.trial("TC0.r1")
-    config = bench.config(trial)
+    _, trial, config = long
     late = with_readings(trial, "generator", "hiccup_seconds", lambda at, old: np.where(at > 5, 0.3, old))
     assert trial_cut(late, config) == trial_cut(trial, config)
 
 
-@pytest.mark.parametrize("slow_to", [0.55, 0.6, 0.7])
-def test_range_of_a_late_settling_trial_reaches_the_level(long: tuple[str, Bench], slow_to: float) -> None:
-    _, bench = long
-    trial = bench.trial("TC0.r1")
-    config = bench.config(trial)
-    found = check(stalled(trial, stop=(0, round(600 * slow_to))), config, "warm-up")
+def late_p95(trial: TrialData, config: CaseConfig) -> Harm:
+    """Return how far off the p95 of a trial is that settles after its first half."""
+    found = check(trial, config, "warm-up")
     assert (found.grade, "had not settled in its first half" in found.sentence) == ("WEAK", True)
     (p95,) = [one for one in found.harms if one.number == "background.response.p95"]
+    return p95
+
+
+@pytest.mark.parametrize("slow_to", [0.55, 0.6, 0.7])
+def test_range_of_a_late_settling_trial_reaches_the_level(
+    long: tuple[str, TrialData, CaseConfig], slow_to: float
+) -> None:
+    _, trial, config = long
+    p95 = late_p95(stalled(trial, stop=(0, round(600 * slow_to))), config)
     settled = check(trial, config, "warm-up")
     assert (p95.above, settled.grade, settled.harms) == (0.0, "VALID", ())
     level = float(np.mean(response_series(look(trial, config, kept_window(trial.summary))[0])[1]))
     assert p95.below == pytest.approx(1 - level / LATE_NS, rel=0.1)
 
 
-def test_times_of_zero_are_judged_in_a_trial_that_settles_late(long: tuple[str, Bench]) -> None:
+def test_times_of_zero_are_judged_in_a_trial_that_settles_late(
+    long: tuple[str, TrialData, CaseConfig],
+) -> None:
     """JMeter writes 0 ms for a response below its resolution."""
-    _, bench = long
-    trial = bench.trial("TC0.r1")
-    config = bench.config(trial)
-    zero = with_table(
-        trial,
-        "intervals",
-        response_sum_ns=lambda table: np.where(
-            (table["group"] == 0) & (table["interval"] < 357), 0, table["response_sum_ns"]
-        ),
-    )
-    found = check(zero, config, "warm-up")
-    assert (found.grade, "had not settled in its first half" in found.sentence) == ("WEAK", True)
-    (p95,) = [one for one in found.harms if one.number == "background.response.p95"]
+    _, trial, config = long
+    early = (trial.intervals["group"] == 0) & (trial.intervals["interval"] < 357)
+    sums = np.where(early, 0, trial.intervals["response_sum_ns"])
+    p95 = late_p95(with_table(trial, "intervals", response_sum_ns=sums), config)
     assert p95.below == 0.0 and p95.above is not None and 0.1 < p95.above < np.inf
