@@ -13,7 +13,7 @@ from tests.support.queueing import Station, simulate_open
 
 from svload.analysis import limits
 from svload.analysis.laws.every import Laws, balance, laws_of
-from svload.analysis.laws.levels import Bounds, Limit, Resource, Run, levels_of, placed
+from svload.analysis.laws.levels import Bounds, Kind, Limit, Resource, Run, levels_of, placed
 from svload.analysis.laws.n_star import Station as Shared
 from svload.analysis.laws.n_star import mean_values, n_star
 from svload.analysis.laws.ramp import What, _better, breakpoint_of
@@ -33,24 +33,21 @@ def server(
     draw = np.random.default_rng([int(users), block, round(1e3 * think_s)])
     throughput = min(users / (ALONE_S + think_s), 2 / DEMAND_S) * (1 + noise * draw.standard_normal())
     response = max(users / throughput - think_s, 1e-3)
-    return Run(
-        throughput_rps=throughput,
-        response_s=response,
-        users=users,
-        think_s=think_s,
-        block=block,
-        uses={"CPU": throughput * DEMAND_S * (1 + noise * draw.standard_normal()) + rest},
-    )
+    uses = {"CPU": throughput * DEMAND_S * (1 + noise * draw.standard_normal()) + rest}
+    return Run(throughput, response, users=users, think_s=think_s, block=block, uses=uses)
 
 
 def study(*users: float, blocks: int = 5, **how: float) -> list[Run]:
     return [server(n, block, **how) for n in users for block in range(blocks)]
 
 
-def users_laws(*users: float, resources: tuple[Resource, ...] = (CPU,), **how: float) -> Laws:
-    found = laws_of(study(*users, **how), resources, "users")
+def users_laws(*users: float, cpu: Resource | None = CPU) -> Laws:
+    found = laws_of(study(*users), (cpu,) if cpu else (), "users")
     assert found is not None
     return found
+
+
+AROUND = (3, 6, 12, 24, 48, 96)
 
 
 # Little
@@ -110,20 +107,18 @@ def test_the_scatter_of_a_full_server_cannot_separate_rest_from_demand() -> None
 
 
 def test_one_throughput_cannot_separate_rest_from_demand() -> None:
-    found = line_of(np.array([100.0, 101.0, 99.0]), np.array([1.0, 1.0, 1.0]))
-    assert found.one_throughput
-    assert found.demand_s == pytest.approx(0.01)
+    found = line_of(np.array([100.0, 101.0, 99.0]), np.ones(3))
+    assert (found.one_throughput, found.demand_s) == (True, pytest.approx(0.01))
 
 
 # N*
 
 
 def test_n_star_is_the_arithmetic() -> None:
-    laws = users_laws(3, 6, 12, 24, 48, 96)
+    laws = users_laws(*AROUND)
     assert laws.limit.value == pytest.approx(N_STAR, rel=0.05)
     assert laws.limit.state == "bracketed"
     assert laws.limit.low <= N_STAR <= laws.limit.high
-    assert laws.ground.bottleneck is not None
     assert laws.break_at.value == pytest.approx(N_STAR, rel=0.1)
     assert laws.agree is True
     assert laws.bounds.top_rps == pytest.approx(100, rel=0.05)
@@ -132,30 +127,25 @@ def test_n_star_is_the_arithmetic() -> None:
 @pytest.mark.parametrize(("users", "state"), [((2, 4, 8, 16), "above"), ((60, 90, 120, 150), "below")])
 def test_a_limit_outside_the_levels_is_not_bracketed(users: tuple[int, ...], state: str) -> None:
     laws = users_laws(*users)
-    assert laws.limit.state == state
-    assert laws.agree is None
+    assert (laws.limit.state, laws.agree) == (state, None)
 
 
-def test_a_bottleneck_that_nobody_read_is_found_by_throughput() -> None:
-    """The resource that was read is used to a tenth when throughput is flat, so it is not the limit."""
-    laws = users_laws(3, 6, 12, 24, 48, 96, resources=(Resource("CPU", "cpu", 20.0),))
-    assert laws.ground.bottleneck is None
-    assert laws.limit.value == pytest.approx(N_STAR, rel=0.1)
-    assert "none of" in laws.limit.reason
-
-
-@pytest.mark.parametrize(("share", "limits_it"), [(0.75, False), (0.85, True)])
+@pytest.mark.parametrize(("share", "limits_it"), [(0.1, False), (0.75, False), (0.85, True)])
 def test_a_resource_that_is_free_for_a_fifth_where_throughput_is_flat_is_no_bottleneck(
     share: float, limits_it: bool
 ) -> None:
-    laws = users_laws(3, 6, 12, 24, 48, 96, resources=(Resource("CPU", "cpu", 2 / share),))
+    """The bottleneck is one that nobody read; throughput shows where it is."""
+    laws = users_laws(*AROUND, cpu=Resource("CPU", "cpu", 2 / share))
     assert (laws.ground.bottleneck is not None) == limits_it
+    if not limits_it:
+        assert laws.limit.value == pytest.approx(N_STAR, rel=0.1)
+        assert "none of" in laws.limit.reason
 
 
 @pytest.mark.parametrize(("used", "sound"), [(1.05, True), (1.3, False), (2.0, False)])
 def test_a_capacity_that_was_exceeded_says_nothing(used: float, sound: bool) -> None:
     most = 16 / (ALONE_S + THINK_S) * DEMAND_S
-    laws = users_laws(2, 4, 8, 16, resources=(Resource("CPU", "cpu", most / used),))
+    laws = users_laws(2, 4, 8, 16, cpu=Resource("CPU", "cpu", most / used))
     assert (laws.limit.value is not None) == sound
     assert laws.limit.reason
 
@@ -164,12 +154,10 @@ def test_the_interval_is_widened_by_half_of_the_waiting_that_was_subtracted() ->
     """Two users of one core: 10 ms of it per request, and 90 ms of think time."""
     alone_s, think_s = 0.01, 0.09
     runs = [
-        Run(
-            float(found.throughput_rps[-1]), float(found.response_s[-1]), users=users, think_s=think_s, block=block,
-            uses={"CPU": float(found.throughput_rps[-1]) * alone_s},
-        )
+        Run(rate, float(found.response_s[-1]), users=users, think_s=think_s, block=block, uses={"CPU": rate * alone_s})
         for users in (2, 4, 8, 16, 32)
         for found in [mean_values([Shared(alone_s)], think_s, users)]
+        for rate in [float(found.throughput_rps[-1])]
         for block in range(3)
     ]  # fmt: skip
     waiting_s = runs[0].response_s - alone_s
@@ -180,36 +168,26 @@ def test_the_interval_is_widened_by_half_of_the_waiting_that_was_subtracted() ->
 
 
 def test_without_any_resource_and_without_a_plateau_there_is_no_limit() -> None:
-    laws = users_laws(2, 4, 8, 16, resources=())
-    assert laws.limit.value is None
-    assert laws.bounds is None
+    laws = users_laws(2, 4, 8, 16, cpu=None)
+    assert (laws.limit.value, laws.bounds) == (None, None)
 
 
 def test_saturation_think_time() -> None:
-    runs = [server(60, block, think_s) for think_s in (0.0, 0.1, 0.3, 0.8, 1.6) for block in range(5)]
-    laws = laws_of(runs, (CPU,), "think")
-    assert laws.limit.value == pytest.approx(60 * DEMAND_S / 2 - ALONE_S, rel=0.05)
-    assert laws.limit.state == "bracketed"
-    few = laws_of(
-        [server(4, block, think_s) for think_s in (0.0, 0.1, 0.3) for block in range(5)], (CPU,), "think"
+    many, few = (
+        laws_of([server(users, block, s) for s in pauses_s for block in range(5)], (CPU,), "think").limit
+        for users, pauses_s in ((60, (0.0, 0.1, 0.3, 0.8, 1.6)), (4, (0.0, 0.1, 0.3)))
     )
-    assert few.limit.value is None
-    assert "can't saturate" in few.limit.reason
+    assert many.value == pytest.approx(60 * DEMAND_S / 2 - ALONE_S, rel=0.05)
+    assert (many.state, few.value) == ("bracketed", None)
+    assert "can't saturate" in few.reason
 
 
 def test_a_rate_is_full_where_the_first_resource_is() -> None:
-    runs = [
-        Run(
-            throughput_rps=min(rate, 100),
-            response_s=0.05 if rate < 100 else 1.0 + rate / 100,
-            rate_rps=rate,
-            block=block,
-            uses={"CPU": min(rate, 100) * DEMAND_S},
-        )
-        for rate in (20, 40, 80, 120, 160)
-        for block in range(3)
-    ]
-    laws = laws_of(runs, (CPU,), "rate")
+    def at(rate: float, block: int) -> Run:
+        made, response_s = min(rate, 100), 0.05 if rate < 100 else 1.0 + rate / 100
+        return Run(made, response_s, rate_rps=rate, block=block, uses={"CPU": made * DEMAND_S})
+
+    laws = laws_of([at(rate, block) for rate in (20, 40, 80, 120, 160) for block in range(3)], (CPU,), "rate")
     assert laws.limit.value == pytest.approx(100)
     assert laws.limit.state == "bracketed"
     assert laws.bounds.at(laws.levels[-1], "rate")[0] == pytest.approx(100)
@@ -217,19 +195,10 @@ def test_a_rate_is_full_where_the_first_resource_is() -> None:
 
 @pytest.mark.parametrize(
     ("limit", "state"),
-    [
-        ((5, 4, 6), "bracketed"),
-        ((5, 1, 6), "edge"),
-        ((1, 0.5, 1.5), "edge"),
-        ((0.5, 0.2, 0.9), "below"),
-        ((20, 15, 30), "above"),
-    ],
-)
+    [((5, 4, 6), "bracketed"), ((5, 1, 6), "edge"), ((1, 0.5, 1.5), "edge"), ((0.5, 0.2, 0.9), "below"), ((20, 15, 30), "above")],
+)  # fmt: skip
 def test_bracketed_only_with_its_whole_interval(limit: tuple[float, float, float], state: str) -> None:
     assert placed(Limit(*limit), [1, 2, 4, 8]).state == state
-
-
-# Bounds
 
 
 def test_bounds_of_response_are_those_of_the_slowest_resource() -> None:
@@ -239,21 +208,21 @@ def test_bounds_of_response_are_those_of_the_slowest_resource() -> None:
 # Flat
 
 
-def test_users_beyond_the_limit_bring_only_waiting() -> None:
-    levels = levels_of(study(6, 12, 24, 40, 60, 90), "users")
-    assert [level.at for level in flat_levels(levels, "users")] == [40, 60, 90]
-
-
-def test_every_level_above_the_limit_is_flat() -> None:
-    """16 to 64 users at a constant 92 a second."""
-    runs = [Run(92 + 0.3 * block, n / 92, users=n, block=block) for n in (16, 32, 64) for block in range(3)]
-    assert len(flat_levels(levels_of(runs, "users"), "users")) == 3
-
-
-def test_growing_throughput_is_not_flat_and_neither_is_one_that_answers_faster() -> None:
-    assert flat_levels(levels_of(study(3, 6, 12, 24), "users"), "users") == ()
-    runs = [Run(92, 0.05, users=n, block=block) for n in (16, 32) for block in range(3)]
-    assert flat_levels(levels_of(runs, "users"), "users") == ()
+@pytest.mark.parametrize(
+    ("runs", "factor", "flat"),
+    [
+        (study(6, 12, 24, 40, 60, 90), "users", [40, 60, 90]),
+        (study(3, 6, 12, 24), "users", []),
+        # every level is above the limit
+        ([Run(92 + 0.3 * block, n / 92, users=n, block=block) for n in (16, 32, 64) for block in range(3)], "users", [16, 32, 64]),
+        # answers that do not become slower
+        ([Run(92, 0.05, users=n, block=block) for n in (16, 32) for block in range(3)], "users", []),
+        # a longer pause is less load
+        ([Run(x, r, users=50, think_s=z) for _, z, r, x in FACTORIAL], "think", [0.2, 0.1, 0.0]),
+    ],
+)  # fmt: skip
+def test_users_beyond_the_limit_bring_only_waiting(runs: list[Run], factor: Kind, flat: list[float]) -> None:
+    assert [level.at for level in flat_levels(levels_of(runs, factor), factor)] == flat
 
 
 @pytest.mark.parametrize(
@@ -279,11 +248,6 @@ def test_levels_are_flat_within_their_limits(
     assert bool(flat_levels(levels_of(runs, "users"), "users")) == flat
 
 
-def test_a_longer_pause_is_less_load() -> None:
-    runs = [Run(x, r, users=50, think_s=z) for _, z, r, x in FACTORIAL]
-    assert [level.at for level in flat_levels(levels_of(runs, "think"), "think")] == [0.2, 0.1, 0.0]
-
-
 # N_break and N_peak
 
 
@@ -303,20 +267,17 @@ def test_a_break_needs_two_levels_beyond_it() -> None:
 
 def test_limits_agree_within_a_quarter() -> None:
     first = Limit(20, 19, 21, "bracketed")
-    assert agree(first, Limit(24.9, 24, 26, "bracketed")) is True
-    assert agree(first, Limit(25.1, 24, 26, "bracketed")) is False
-    assert agree(first, Limit(25.1, 24, 26, "edge")) is None
+    near, far, edge = ((24.9, "bracketed"), (25.1, "bracketed"), (25.1, "edge"))
+    assert [agree(first, Limit(at, 24, 26, state)) for at, state in (near, far, edge)] == [True, False, None]
 
 
 def scaled(crosstalk: float, users: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)) -> list[Run]:
     rng = np.random.default_rng(9)
-
-    def throughput(n: int) -> float:
-        return float(
-            100 * n / (1 + 0.03 * (n - 1) + crosstalk * n * (n - 1)) * (1 + 0.01 * rng.standard_normal())
-        )
-
-    return [Run(throughput(n), 0.01, users=n, block=block) for n in users for block in range(4)]
+    each = ((n, block, 1 + 0.03 * (n - 1) + crosstalk * n * (n - 1)) for n in users for block in range(4))
+    return [
+        Run(100 * n / slower * (1 + 0.01 * rng.standard_normal()), 0.01, users=n, block=block)
+        for n, block, slower in each
+    ]
 
 
 def test_a_peak_is_found_where_it_was_planted() -> None:
