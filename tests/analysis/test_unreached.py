@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from tests.analysis.conftest import Bench
 from tests.analysis.test_compare import PROTOCOL, RATIOS, blocks, lock_with
 from tests.evolve import evolve
@@ -44,15 +43,15 @@ STUDY: dict[str, Any] = {
 ASKED = "50 users who think 100 ms ask for 500/s at most"
 
 
-def configs_of(folder: Path, **changed: Any) -> dict[str, CaseConfig]:
-    (folder / "study.yaml").write_text(json.dumps(STUDY | changed))
+def locked(folder: Path, study: Mapping[str, Any]) -> tuple[Lock, dict[str, CaseConfig]]:
+    """Return the lock of a study, and the configuration of each of its cases."""
+    (folder / "study.yaml").write_text(json.dumps(study))
     lock = load_study(folder)
-    return {case.name: resolve(lock, case) for case in lock.valid_cases}
+    return lock, {case.name: resolve(lock, case) for case in lock.valid_cases}
 
 
-def found(config: CaseConfig, numbers: Mapping[str, float | None]) -> CaseResult:
-    metrics = {name: Estimate(value=value) for name, value in numbers.items()}
-    return case_result(config.case.name, levels=config.case.levels, metrics=metrics)
+def configs_of(folder: Path, **changed: Any) -> dict[str, CaseConfig]:
+    return locked(folder, STUDY | changed)[1]
 
 
 def taking(
@@ -62,16 +61,20 @@ def taking(
     rate_rps = 400.0
     used = None if demand_s is None else demand_s * rate_rps
     numbers = {"users.throughput": rate_rps, **{f"{name}.cpu.mean": used for name in services or ("web",)}}
-    return lambda case: found(configs[case], numbers)
+    metrics = {name: Estimate(value=value) for name, value in numbers.items()}
+    return lambda case: case_result(case, levels=configs[case].case.levels, metrics=metrics)
 
 
 def test_limits_that_such_users_never_reach(tmp_path: Path) -> None:
     configs = configs_of(tmp_path)
-    found = f"cpus-1.0_think-100ms, cpus-0.9_think-100ms and cpus-0.8_think-100ms: {ASKED}, 8 to 10 % of the cores that web may use: the limit can't act, but in bursts"
-    assert unreached_limits(configs, taking(configs, 160e-6)) == (found,)
-    one = {"cpus-0.9_think-100ms": configs["cpus-0.9_think-100ms"]}
-    found = f"cpus-0.9_think-100ms: {ASKED}, 8.9 % of the 0.9 cores that web may use: the limit can't act, but in bursts"
-    assert unreached_limits(one, taking(configs, 160e-6)) == (found,)
+    names = [f"cpus-{cpus}_think-100ms" for cpus in ("1.0", "0.9", "0.8")]
+    one = {names[1]: configs[names[1]]}
+    for some, found in (
+        (configs, f"{names[0]}, {names[1]} and {names[2]}: {ASKED}, 8 to 10 % of the cores"),
+        (one, f"{names[1]}: {ASKED}, 8.9 % of the 0.9 cores"),
+    ):
+        found += " that web may use: the limit can't act, but in bursts"
+        assert unreached_limits(some, taking(some, 160e-6)) == (found,)
 
 
 def test_a_limit_that_they_reach_is_not_reported(tmp_path: Path) -> None:
@@ -82,26 +85,23 @@ def test_a_limit_that_they_reach_is_not_reported(tmp_path: Path) -> None:
     assert unreached_limits(configs, taking(configs, 80e-3)) == ()
 
 
+GET = {"request": "GET http://web/"}
+
+
 @pytest.mark.parametrize(
-    "users",
+    "traffic",
     [
-        {"executor": "constant-vus", "vus": 50},
-        {"executor": "constant-arrival-rate", "rate": "500/s"},
-        {"executor": "ramping-vus", "stages": [{"duration": "1s", "target": 50}]},
+        {"users": GET | {"executor": "constant-vus", "vus": 50}},
+        {"users": GET | {"executor": "constant-arrival-rate", "rate": "500/s"}},
+        {"users": GET | {"executor": "ramping-vus", "stages": [{"duration": "1s", "target": 50}]}},
+        STUDY["traffic"] | {"more": GET | {"executor": "constant-vus", "vus": 1}},
     ],
 )
-def test_who_never_pauses_is_bounded_by_nothing(tmp_path: Path, users: dict[str, Any]) -> None:
-    traffic = {"users": {**users, "request": "GET http://web/"}}
+def test_who_never_pauses_is_bounded_by_nothing(tmp_path: Path, traffic: dict[str, Any]) -> None:
     configs = configs_of(tmp_path, traffic=traffic)
     assert len(configs) == 6
     assert unreached_limits(configs, taking(configs, 160e-6)) == ()
     assert unreached_limits(configs, lambda case: None) == ()
-
-
-def test_nor_is_a_case_with_more_than_these_users(tmp_path: Path) -> None:
-    more = {"more": {"executor": "constant-vus", "vus": 1, "request": "GET http://web/"}}
-    configs = configs_of(tmp_path, traffic=STUDY["traffic"] | more)
-    assert unreached_limits(configs, taking(configs, 160e-6)) == ()
 
 
 def test_without_a_last_run_it_says_what_is_asked_at_most(tmp_path: Path) -> None:
@@ -121,13 +121,7 @@ def test_without_a_last_run_it_says_what_is_asked_at_most(tmp_path: Path) -> Non
 
 
 def test_pacing_and_long_iterations_count(tmp_path: Path) -> None:
-    users = {
-        "executor": "constant-vus",
-        "vus": 50,
-        "pacing": "200ms",
-        "think_time": "${think}",
-        "request": "GET http://web/",
-    }
+    users = STUDY["traffic"]["users"] | {"pacing": "200ms"}
     configs = configs_of(tmp_path, traffic={"users": users})
     [found] = unreached_limits(configs, lambda case: None)
     assert found.startswith(
@@ -176,62 +170,51 @@ def test_plan_says_it(tmp_path: Path, known: bool) -> None:
     assert ("can't act" in found) == known
 
 
-CONFOUNDED = """\
-name: limits
-lab: {web: {kit: stone, cpus: "${cpus.limit}", workers: "${cpus.workers}"}}
-factors: {cpus: {one: {limit: 1.0, workers: 2, vus: 4}, half: {limit: 0.5, workers: HALF, vus: LOAD}}}
-traffic: {users: {executor: constant-vus, vus: "${cpus.vus}", request: GET http://web/}}
-measure: {duration: 1s, replicates: 6}
-compare: [{factor: cpus, baseline: one, metric: throughput}]
-"""
-
-
-def confounded_configs(lock: Lock) -> dict[str, CaseConfig]:
-    return {case.name: resolve(lock, case) for case in lock.valid_cases}
-
-
-@pytest.mark.parametrize(
-    ("half", "load", "changed"),
-    [("2", "4", ""), ("1", "4", "web.cpus and web.workers"), ("2", "8", "web.cpus and traffic")],
-)
-def test_what_changes_with_a_limit(tmp_path: Path, half: str, load: str, changed: str) -> None:
-    (tmp_path / "study.yaml").write_text(CONFOUNDED.replace("HALF", half).replace("LOAD", load))
-    lock = load_study(tmp_path)
-    first, second = (case.name for case in lock.cases)
-    clause = confounding(confounded_configs(lock), [(first, second)])
-    assert clause.startswith(f"its levels change {changed} at once") if changed else clause == ""
-    [planned] = plan_comparisons(lock, configs=confounded_configs(lock))
-    assert planned["state"] == ("confounded" if changed else "decidable")
-    assert ("confounded, its levels change" in planned["sentence"]) == bool(changed)
-
-
+BESIDE = {
+    "name": "limits", "lab": {"web": {"kit": "stone"}}, "factors": {"cpus": ["a", "b"]},
+    "traffic": {"users": {"executor": "constant-vus", "vus": 4, "request": "GET http://web/"}},
+    "measure": {"duration": "1s", "replicates": 6},
+    "compare": [{"factor": "cpus", "baseline": "a", "metric": "throughput"}],
+}  # fmt: skip
 SETS = {
     "a": {"lab": {"web": {"cpus": 1.0, "workers": 2}}},
     "b": {"lab": {"web": {"cpus": 0.5, "workers": 1}}},
 }
+LEVELS = {"a": {"backlog": 1, "cpus": 1.0}, "b": {"backlog": 2, "cpus": 0.5}}
+IN_SET = {"a": {"lab": {"web": {"cpus": "${cpus.cpus}", "workers": "${cpus.backlog}"}}}}
+
+
+def levels_of(workers: int, users: int) -> dict[str, Any]:
+    """Return levels of a CPU limit with other levels of workers and users, and what they change."""
+    levels = {
+        "a": {"limit": 1.0, "workers": 2, "users": 4},
+        "b": {"limit": 0.5, "workers": workers, "users": users},
+    }
+    web = {"kit": "stone", "cpus": "${cpus.limit}", "workers": "${cpus.workers}"}
+    traffic = {"users": BESIDE["traffic"]["users"] | {"vus": "${cpus.users}"}}
+    return {"factors": {"cpus": levels}, "lab": {"web": web}, "traffic": traffic}
 
 
 @pytest.mark.parametrize(
-    ("more", "changed"),
+    ("study", "changed"),
     [
-        ({}, ""),
-        ({"lab": {"web": {"kit": "stone", "backlog": "${tuning.backlog}"}}}, "web.cpus and web.backlog, web.workers"),
-        ({"tuning": "a", "lab": {"web": {"kit": "stone"}}, "sets": {"a": {"lab": {"web": {"cpus": "${tuning.cpus}", "workers": "${tuning.backlog}"}}}}}, "web.cpus and web.workers"),
+        (levels_of(2, 4), ""),
+        (levels_of(1, 4), "web.cpus and web.workers"),
+        (levels_of(2, 8), "web.cpus and traffic"),
+        # a parameter set is one treatment; what changes together with it, or within it, is not
+        ({"tuning": "${cpus}", "sets": SETS}, ""),
+        ({"tuning": "${cpus}", "sets": SETS, "factors": {"cpus": LEVELS}, "lab": {"web": {"kit": "stone", "backlog": "${cpus.backlog}"}}}, "web.cpus and web.backlog, web.workers"),
+        ({"tuning": "a", "sets": IN_SET, "factors": {"cpus": LEVELS}}, "web.cpus and web.workers"),
     ],
 )  # fmt: skip
-def test_a_parameter_set_is_one_treatment(tmp_path: Path, more: dict[str, Any], changed: str) -> None:
-    """What changes together with the set, or within it because of another factor, is still confounded."""
-    study = {
-        "name": "sets", "lab": {"web": {"kit": "stone"}}, "sets": SETS, "tuning": "${tuning}",
-        "factors": {"tuning": ["a", "b"]} if not more else {"tuning": {"a": {"backlog": 1, "cpus": 1.0}, "b": {"backlog": 2, "cpus": 0.5}}},
-        "traffic": {"users": {"executor": "constant-vus", "vus": 4, "request": "GET http://web/"}},
-        "measure": {"duration": "1s", "replicates": 6},
-    }  # fmt: skip
-    (tmp_path / "study.yaml").write_text(yaml.safe_dump(study | more))
-    lock = load_study(tmp_path)
+def test_what_changes_with_a_limit(tmp_path: Path, study: dict[str, Any], changed: str) -> None:
+    lock, configs = locked(tmp_path, BESIDE | study)
     first, second = (case.name for case in lock.cases)
-    clause = confounding(confounded_configs(lock), [(first, second)])
+    clause = confounding(configs, [(first, second)])
     assert clause.startswith(f"its levels change {changed} at once") if changed else clause == ""
+    [planned] = plan_comparisons(lock, configs=configs)
+    assert planned["state"] == ("confounded" if changed else "decidable")
+    assert ("confounded, its levels change" in planned["sentence"]) == bool(changed)
 
 
 def with_web(config: CaseConfig, like: CaseConfig, workers: dict[str, int]) -> CaseConfig:
