@@ -326,10 +326,10 @@ def test_a_ramp_of_arrivals_breaks_where_the_server_is_full() -> None:
     """Two workers of 10 ms handle 200 a second; the rate rises to 400 in 6 s."""
     count, interval_s = 1_200, 0.01
     due_s = 6 * np.sqrt((np.arange(count) + 0.5) / count)
-    run = simulate_open((Station(0.01, 2, cv=0.0),), due_s, seed=1)
+    response_s = simulate_open(Station(0.01, 2, cv=0.0), due_s, seed=1)
     at = np.floor(due_s / interval_s).astype(int)
     done = np.bincount(at, minlength=600).astype(float)
-    response = np.bincount(at, weights=run.response_s, minlength=600) / np.where(done > 0, done, np.nan)
+    response = np.bincount(at, weights=response_s, minlength=600) / np.where(done > 0, done, np.nan)
     found = breakpoint_of((np.arange(600) + 0.5) * interval_s * 400 / 6, response, "response")
     assert found.at == pytest.approx(200, rel=0.03)
     assert found.low <= 201 and found.high >= 199

@@ -62,7 +62,7 @@ class Design:
 
 def design(
     *,
-    cases: int | Sequence[str] | None,
+    cases: int | None,
     replicates: int,
     extra: Mapping[str, Sequence[str]],
     effects: Mapping[str, Mapping[str, float]],
@@ -76,12 +76,10 @@ def design(
 ) -> Design:
     """Return a design whose cases are all combinations of `extra`, protocol and server; if a number of cases
     is given, a factor `variant` is added until there are enough."""
-    names = None if cases is None or isinstance(cases, int) else list(cases)
-    wanted = cases if isinstance(cases, int) else len(names) if names is not None else None
     levels: dict[str, list[str]] = {name: list(values) for name, values in extra.items()}
     base = prod(len(values) for values in levels.values()) * len(PROTOCOLS) * len(SERVERS)
-    if wanted is not None and wanted > base:
-        levels["variant"] = [f"v{number}" for number in range(ceil(wanted / base))]
+    if cases is not None and cases > base:
+        levels["variant"] = [f"v{number}" for number in range(ceil(cases / base))]
     levels |= {PROTOCOL: [*PROTOCOLS, *([AGAIN] if control else [])], SERVER: list(SERVERS)}
     own = extra if hostile else {}
     shown = {name: _hostile(values) if name in own else values for name, values in levels.items()}
@@ -89,10 +87,8 @@ def design(
     made, roles, on_median = [], {}, {}
     for number, combination in enumerate(product(*(range(len(values)) for values in levels.values()))):
         chosen = {name: levels[name][at] for name, at in zip(levels, combination, strict=True)}
-        name = names[number] if names is not None and number < len(names) else f"TC{number}"
-        if hostile:
-            name = f"{HOSTILE[number % len(HOSTILE)]}{number}"
-        reason = excluded.get(name) or (_NOT_ASKED if wanted is not None and number >= wanted else None)
+        name = f"{HOSTILE[number % len(HOSTILE)]}{number}" if hostile else f"TC{number}"
+        reason = excluded.get(name) or (_NOT_ASKED if cases is not None and number >= cases else None)
         visible = {factor: shown[factor][at] for factor, at in zip(levels, combination, strict=True)}
         made.append(Case(name=name, levels=visible, excluded=reason))
         roles[name] = SERVERS[chosen[SERVER]][0]

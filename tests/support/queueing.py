@@ -36,12 +36,11 @@ class Station:
 
 @dataclass(frozen=True)
 class Closed:
-    """A closed network. `think_cv` as for service."""
+    """A closed network; think times are exponential."""
 
     stations: tuple[Station, ...]
     users: int
     think_s: float = 0.0
-    think_cv: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -49,8 +48,7 @@ class Seen:
     """What a run showed in its window of `window_s`: `completed` requests, their mean response, and times
     clipped to the window.
 
-    `busy_s`: Σ over a station's servers; `residence_s` and `think_total_s`: Σ over users. `longest_s` is the
-    longest response.
+    `busy_s`: Σ over a station's servers; `think_total_s`: Σ over users. `longest_s` is the longest response.
     """
 
     window_s: float
@@ -58,7 +56,6 @@ class Seen:
     response_s: float
     longest_s: float
     busy_s: tuple[float, ...]
-    residence_s: float
     think_total_s: float
 
     @property
@@ -96,7 +93,7 @@ class _State:
             for column, station in enumerate(one.stations):
                 mean[row, column], shape[row, column] = station.mean_s, _shape(station.cv)
                 servers[row, column] = station.servers
-            mean[row, -1], shape[row, -1] = one.think_s, _shape(one.think_cv)
+            mean[row, -1] = one.think_s
         self.mean, self.shape, self.servers = mean, shape, servers
         self.exponential = bool((shape == 1.0).all())
         self.idle = servers.copy()
@@ -114,7 +111,7 @@ class _State:
         self.done = np.zeros(count, dtype=np.int64)
         self.begin, self.end = np.zeros(count), np.zeros(count)
         self.busy = np.zeros((count, stations))
-        self.residence, self.thinking = np.zeros(count), np.zeros(count)
+        self.thinking = np.zeros(count)
         self.response, self.longest = np.zeros(count), np.zeros(count)
         self.origin = np.arange(count)
 
@@ -142,7 +139,6 @@ class _State:
         counted = live & (self.done >= warm)
         passed = np.where(counted, at - self.now, 0.0)
         self.busy += (self.servers - self.idle) * passed[:, None]
-        self.residence += self.inside * passed
         self.thinking += (self.users - self.inside) * passed
         self.now = at
         place = self.where[rows, user]
@@ -222,7 +218,6 @@ class _State:
             response_s=float(self.response[row]) / requests,
             longest_s=float(self.longest[row]),
             busy_s=tuple(self.busy[row, : self.stations[row]].tolist()),
-            residence_s=float(self.residence[row]),
             think_total_s=float(self.thinking[row]),
         )
 
@@ -244,40 +239,17 @@ def _unit(shape: Floats, rng: np.random.Generator) -> Floats:
     return np.where(np.isfinite(shape), rng.standard_gamma(finite) / finite, 1.0)
 
 
-@dataclass(frozen=True)
-class OpenRun:
-    """Requests of an open network: when each was due and done, and how long each station's servers worked."""
-
-    due_s: Floats
-    done_s: Floats
-    busy_s: tuple[float, ...]
-
-    @property
-    def response_s(self) -> Floats:
-        """Return the responses by request, in order of due time."""
-        return np.asarray(self.done_s - self.due_s)
-
-
-def simulate_open(stations: Sequence[Station], due_s: Floats, seed: int) -> OpenRun:
-    """Run arrivals at ascending moments through all stations (Kiefer & Wolfowitz's recursion at each)."""
-    rng = np.random.default_rng(seed)
-    at = np.asarray(due_s, dtype=float)
-    order = np.arange(len(at))
-    busy = []
-    for station in stations:
-        sequence = np.argsort(at, kind="stable")
-        service = station.mean_s * _unit(np.full(len(at), _shape(station.cv)), rng)
-        free = [0.0] * station.servers
-        ends = np.empty(len(at))
-        for number, arrival, takes in zip(
-            sequence.tolist(), at[sequence].tolist(), service.tolist(), strict=True
-        ):
-            server = free.index(min(free)) if len(free) > 1 else 0
-            free[server] = max(arrival, free[server]) + takes
-            ends[number] = free[server]
-        busy.append(float(service.sum()))
-        at = ends
-    return OpenRun(np.asarray(due_s, dtype=float), at[order], tuple(busy))
+def simulate_open(station: Station, due_s: Floats, seed: int) -> Floats:
+    """Return the responses to arrivals at ascending moments (Kiefer & Wolfowitz's recursion)."""
+    shape = np.full(len(due_s), _shape(station.cv))
+    service = station.mean_s * _unit(shape, np.random.default_rng(seed))
+    free = [0.0] * station.servers
+    ends = []
+    for arrival, takes in zip(due_s.tolist(), service.tolist(), strict=True):
+        server = free.index(min(free))
+        free[server] = max(arrival, free[server]) + takes
+        ends.append(free[server])
+    return np.asarray(ends) - due_s
 
 
 def poisson(rate_rps: float, count: int, seed: int) -> Floats:

@@ -15,7 +15,7 @@ from tests.evolve import evolve
 from tests.support.design import USERS, Design, design, randomised_blocks
 from tests.support.lab import SERVICE_CPU_RATIO, monitor_table, trial_lab
 from tests.support.traffic import BODY_BYTES, ROWS, GroupModel, Requests, share_tables, simulate, summarise
-from tests.support.truth import CaseTruth, TrialTruth, Truth, fault_of
+from tests.support.truth import SIGMA, Truth, fault_of
 from tests.support.turns import TurnModel, in_real_time
 
 from svload.model.certificates import Certificates
@@ -32,11 +32,10 @@ PROBE_THINK_NS = 20_000_000
 SERVER_CORES = (1,)
 BEARS_USERS = 6.0
 """N* in a run with a factor `users`: this many users without think time fill the servers' core."""
+MEAN_OF_MEDIAN = exp(SIGMA**2 / 2)
 _SHARPNESS = 8.0
 """How sharply response turns at N*: at N* itself it is 9 % above both asymptotes."""
 OPEN_SLOTS = 16
-SIGMA = 0.3
-"""The log-sd of responses within a trial."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,6 @@ class Populations:
     vus: int
     probe_vus: int
     median_ns: float
-    sigma: float
     between_runs_sigma: float
     load: Literal["closed", "open"]
     turns: TurnModel | None = None
@@ -75,9 +73,8 @@ class Populations:
         """Return the cores that the background keeps busy: `BEARS_USERS` users fill the servers' core."""
         if USERS not in levels:
             return 0.0
-        mean_ns, alone_ns = (one * exp(self.sigma**2 / 2) for one in (median_ns, self.median_ns))
         free = len(SERVER_CORES) - sum(SERVICE_CPU_RATIO.values())
-        return int(levels[USERS]) / mean_ns * alone_ns * free / BEARS_USERS
+        return int(levels[USERS]) / median_ns * self.median_ns * free / BEARS_USERS
 
     @property
     def interval_ns(self) -> int:
@@ -89,13 +86,13 @@ class Populations:
     @property
     def rate_rps(self) -> float:
         """The open loop's rate: 60 % of what the slots serve at the slowest level of the shipped factors."""
-        return 0.6 * OPEN_SLOTS / (self.median_ns * 1.35 * exp(self.sigma**2 / 2) / 1e9)
+        return 0.6 * OPEN_SLOTS / (self.median_ns * 1.35 * MEAN_OF_MEDIAN / 1e9)
 
 
 def make_run(
     out: Path,
     *,
-    cases: int | Sequence[str] | None = None,
+    cases: int | None = None,
     replicates: int = 4,
     faults: Mapping[str, str] | None = None,
     seed: int = 1,
@@ -115,7 +112,7 @@ def make_run(
     """Make a run `<out>/synthetic-<n>` of a study with the factors protocol (http, https) × server (backend,
     cache-hit, cache-miss).
 
-    `cases`: their number (a factor `variant` is added until there are enough) or their names; None: all six.
+    `cases`: their number (a factor `variant` is added until there are enough); None: all six.
     `factors` adds factors by name → levels; `effects` (factor → level → multiplier of the median) sets their
     effects, also those of the two given ones. `faults`: pattern of trial or case name → name from `FAULTS`.
     Each trial has a group `background` (histograms; closed with `vus` users or, `load="open"`, arrivals at a
@@ -128,7 +125,7 @@ def make_run(
     """
     planted = dict(faults or {})
     people = Populations(
-        round(duration_s * 1e9), 100_000_000, vus, probe_vus, median_ms * 1e6, SIGMA, between_runs_sigma, load
+        round(duration_s * 1e9), 100_000_000, vus, probe_vus, median_ms * 1e6, between_runs_sigma, load
     )
     if turns is not None:
         people = replace(people, duration_ns=turns.duration_ns, ramp_ns=0, turns=turns)
@@ -186,7 +183,7 @@ def _write_trials(run: RunDir, study: Design, people: Populations, faults: Mappi
     rng = np.random.default_rng(study.lock.seed)
     blocks = rng.standard_normal(study.lock.measure.replicates)
     planned = run.planned_trials()
-    truths: dict[str, TrialTruth] = {}
+    noises: dict[str, float] = {}
     previous: str | None = None
     with Journal(run.events) as journal:
         about = {"study": study.lock.name, "profile": "synthetic", "seed": study.lock.seed}
@@ -194,7 +191,8 @@ def _write_trials(run: RunDir, study: Design, people: Populations, faults: Mappi
         for plan in planned:
             noise = exp(people.between_runs_sigma * (blocks[plan.block] + rng.standard_normal()) / sqrt(2))
             fault = fault_of(faults, plan.trial, plan.case)
-            truths[plan.trial] = _write_trial(run, study, people, plan, fault, noise, previous)
+            noises[plan.trial] = noise
+            _write_trial(run, study, people, plan, fault, noise, previous)
             if fault != "unsealed":
                 load_s = people.duration_ns / 1e9
                 journal.write(_event(plan.position + 1, "trial-sealed", trial=plan.trial, seconds=load_s))
@@ -202,17 +200,10 @@ def _write_trials(run: RunDir, study: Design, people: Populations, faults: Mappi
         times = {"seconds": 1.5 * len(planned), "outside_load_s": 0.2 * len(planned)}
         sealed = {"exit_code": 0, "sealed": len(run.sealed_trials()), "refused": 0}
         journal.write(_event(len(planned) + 1, "run-ended", **sealed, **times))
-    cases = {one.name: _case_truth(study, people, one.name, one.levels) for one in study.lock.valid_cases}
-    truth = Truth(cases=cases, trials=truths, between_runs_sigma=people.between_runs_sigma)
-    write_artefact(run.path / "truth.json", truth)
-
-
-def _case_truth(study: Design, people: Populations, case: str, levels: dict[str, str]) -> CaseTruth:
-    median_ns = people.median_ns * study.factors_on_median[case]
-    mean_ns = median_ns * exp(people.sigma**2 / 2)
-    throughput_rps = people.rate_rps if people.load == "open" else people.vus / mean_ns * 1e9
-    medians = dict.fromkeys(("background", "probe"), median_ns)
-    return CaseTruth(levels=levels, median_ns=medians, sigma=people.sigma, throughput_rps=throughput_rps)
+    medians = {
+        one.name: people.median_ns * study.factors_on_median[one.name] for one in study.lock.valid_cases
+    }
+    write_artefact(run.path / "truth.json", Truth(median_ns=medians, noise=noises))
 
 
 def _write_trial(
@@ -223,7 +214,7 @@ def _write_trial(
     fault: str | None,
     noise: float,
     previous: str | None,
-) -> TrialTruth:
+) -> None:
     rng = np.random.default_rng(plan.seed)
     case = study.lock.case(plan.case)
     alone = people
@@ -254,22 +245,19 @@ def _write_trial(
     if fault != "unsealed":
         facts = {"start_at_ns": start_at_ns, "shares": 3}
         seal_trial(trial, case=plan.case, replicate=plan.replicate, block=plan.block, attempt=1, facts=facts)
-    begun = {model.name: len(made) for model, made in zip(models, requests, strict=True)}
-    ok = {group.name: group.ok for group in groups}
-    return TrialTruth(case=plan.case, noise=noise, fault=fault, begun=begun, ok=ok)
 
 
 def _models(people: Populations, median_ns: float, *, tls: bool, fault: str | None) -> tuple[GroupModel, ...]:
     window_ns = (people.ramp_ns, people.ramp_ns + people.duration_ns)
     rate_rps = people.rate_rps if people.load == "open" else None
     if fault == "overloaded":
-        rate_rps = 1.5 * OPEN_SLOTS / (median_ns * exp(people.sigma**2 / 2) / 1e9)
+        rate_rps = 1.5 * OPEN_SLOTS / (median_ns * MEAN_OF_MEDIAN / 1e9)
     think_ns = 4 * people.duration_ns if fault == "too-short" else 0
     background = GroupModel(
         name="background",
         vus=OPEN_SLOTS if rate_rps else people.vus,
         median_ns=median_ns,
-        sigma=people.sigma,
+        sigma=SIGMA,
         window_ns=window_ns,
         interval_ns=people.interval_ns,
         tls=tls,

@@ -42,9 +42,8 @@ def test_an_open_queue_waits_as_erlang_says(servers: int, load: float) -> None:
     waits = offered**servers / factorial(servers) / (1 - load)
     waits /= waits + sum(offered**k / factorial(k) for k in range(servers))
     known = service_s + waits * service_s / servers / (1 - load)
-    run = simulate_open((Station(service_s, servers),), poisson(rate_rps, 60_000, 5), seed=6)
-    assert run.response_s[1_000:].mean() == pytest.approx(known, rel=0.06)
-    assert run.busy_s[0] / run.due_s[-1] == pytest.approx(offered, rel=0.02)
+    response_s = simulate_open(Station(service_s, servers), poisson(rate_rps, 60_000, 5), seed=6)
+    assert response_s[1_000:].mean() == pytest.approx(known, rel=0.06)
 
 
 def test_mean_values_of_machines_and_one_repairman() -> None:

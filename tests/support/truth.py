@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import ClassVar
 
-from svload.model.base import Artefact, Frozen
+from svload.model.base import Artefact
+
+SIGMA = 0.3
+"""The log-sd of responses within a trial."""
 
 FAULTS: Mapping[str, str] = {
     "no-hits": "the servers' counters contradict the server level: hits where misses are asked, misses where "
@@ -22,41 +25,17 @@ FAULTS: Mapping[str, str] = {
 """Fault name → what it does to the trials in which it is planted."""
 
 
-class CaseTruth(Frozen):
-    """The population of a case's responses: lognormal with these medians in ns (group → ns) and this log-sd.
-
-    A trial's median is the case's times exp(noise); `throughput_rps` is the background's expectation at the
-    case's medians.
-    """
-
-    levels: dict[str, str]
-    median_ns: dict[str, float]
-    sigma: float
-    throughput_rps: float
-
-
-class TrialTruth(Frozen):
-    """What was drawn for one trial: the factor on its medians, its fault, requests by group."""
-
-    case: str
-    noise: float
-    fault: str | None
-    begun: dict[str, int]
-    ok: dict[str, int]
-
-
 class Truth(Artefact):
-    """truth.json beside a synthetic run. `between_runs_sigma` is the log-sd of trials
-    within a case, blocks included."""
+    """truth.json beside a synthetic run: the population of each case's responses, a lognormal of log-sd
+    `SIGMA`, by its median in ns, and the factor on it that was drawn for each trial."""
 
     FORMAT: ClassVar[int] = 1
-    cases: dict[str, CaseTruth]
-    trials: dict[str, TrialTruth]
-    between_runs_sigma: float
+    median_ns: dict[str, float]
+    noise: dict[str, float]
 
-    def ratio(self, treatment: str, baseline: str, group: str = "probe") -> float:
+    def ratio(self, treatment: str, baseline: str) -> float:
         """Return the true ratio of medians of two cases."""
-        return self.cases[treatment].median_ns[group] / self.cases[baseline].median_ns[group]
+        return self.median_ns[treatment] / self.median_ns[baseline]
 
 
 def fault_of(faults: Mapping[str, str], trial: str, case: str) -> str | None:
