@@ -1,15 +1,34 @@
-"""Sides that take turns: which requests count, rounds, blocks, and their weights."""
+"""Sides that take turns: which requests count, rounds, blocks and weights, and guards of the comparison, each
+with a planted case that it must detect and a clean one."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf, log, sqrt
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy import optimize, stats
 
+from svload.analysis import limits
 from svload.analysis.claims.statistic import apart, effect_of, half_width
+from svload.analysis.claims.turned import (
+    CPU,
+    Control,
+    Guard,
+    _used,
+    _within_and_between,
+    defers,
+    drift_of,
+    growth_in_turn,
+    is_cold,
+    rises,
+    saturates,
+    waits,
+)
 from svload.analysis.claims.turns import (
     Requests,
     Turns,
@@ -23,23 +42,30 @@ from svload.analysis.claims.turns import (
     too_short,
 )
 from svload.analysis.quantiles import Ranked, ranked_values
+from svload.analysis.readings import Series
+from svload.model.results import TurnRecord
 
 MS = 1_000_000
 TURNS = Turns(*(np.array(one) * MS for one in ([0, 1000], [500, 1500], [520, 1520])))
+BEGIN = np.arange(10) * 1040 * MS
+TEN = Turns(BEGIN, BEGIN + 500 * MS, BEGIN + 520 * MS)
+MARGIN = log(1.05)
+Values = NDArray[Any]
 
 
 def requests(*rows: tuple[float, float, int], failed: tuple[int, ...] = (), ended: bool = True) -> Requests:
     """Return requests from (due, response, connection), times in ms."""
     due, response, connection = (np.array(column, dtype=float) for column in zip(*rows, strict=True))
     answered = np.where(np.isin(np.arange(len(rows)), failed), np.nan, response) * MS
-    done = (due + response) * MS if ended else np.full(len(rows), -1)
-    return Requests(
-        (due * MS).astype(np.int64),
-        done.astype(np.int64),
-        answered,
-        connection.astype(np.int64),
-        np.zeros(len(due), dtype=np.int64),
-    )
+    made = answering(due * MS, response * MS, connection.astype(np.int64))
+    return replace(made, response_ns=answered, done_ns=made.done_ns if ended else np.full(len(rows), -1))
+
+
+def answering(due: Values, response: Values, connection: NDArray[np.int64] | None = None) -> Requests:
+    """Return requests with these responses in ns; none of them waited."""
+    at_ns, zeros = due.astype(np.int64), np.zeros(len(due), dtype=np.int64)
+    done = at_ns + response.astype(np.int64)
+    return Requests(at_ns, done, response, zeros if connection is None else connection, zeros)
 
 
 def ranks(*values: list[float]) -> tuple[Ranked, ...]:
@@ -196,31 +222,284 @@ def test_the_interval_is_t_over_blocks_left_out() -> None:
 
 def test_load_time_stands_still_between_turns() -> None:
     at = np.array([-1, 0, 499, 500, 519, 1000, 1200, 1499, 1501]) * MS
-    assert list(TURNS.load_ns(at)) == [
-        -1,
-        0,
-        499 * MS,
-        500 * MS - 1,
-        500 * MS - 1,
-        500 * MS,
-        700 * MS,
-        999 * MS,
-        1000 * MS - 1,
-    ]
+    ends = [500 * MS - 1, 500 * MS - 1, 500 * MS, 700 * MS, 999 * MS, 1000 * MS - 1]
+    assert list(TURNS.load_ns(at)) == [-1, 0, 499 * MS, *ends]
 
 
 def test_a_wait_beyond_a_turn_counts_in_load_time() -> None:
     """Due 10 ms before a turn's end, ready 20 ms into the next, done 5 ms later: the 500 ms don't count."""
-    columns = {
-        "due_ns": [490, 100, 110],
-        "ready_ns": [1020, 103, -1],
-        "done_ns": [1025, 108, -1],
-        "error": [0, 0, 1],
-        "connection": [1, 1, 0],
-    }
+    columns = {"due_ns": [490, 100, 110], "ready_ns": [1020, 103, -1], "done_ns": [1025, 108, -1]}
+    columns |= {"error": [0, 0, 1], "connection": [1, 1, 0]}
     rows = {name: np.array(one) * (MS if name.endswith("_ns") else 1) for name, one in columns.items()}
     found = Requests.of_rows(rows, TURNS)
     assert list(found.waited_ns) == [30 * MS, 3 * MS, 0]
     assert list(found.response_ns[:2]) == [35 * MS, 8 * MS]
     assert np.isnan(found.response_ns[2])
     assert list(in_flight(found, TURNS)) == [True, False]
+
+
+# Guards
+
+
+def holds(guard: Guard | None, ratio: float) -> bool:
+    """Return whether it holds back a gate "worse by more than 5 %" with an interval up to 1 % above this."""
+    return guard.holds_back((log(ratio) - 0.01, log(ratio) + 0.01), None, MARGIN)
+
+
+def test_a_guard_holds_back_what_it_may_move_beyond_a_margin() -> None:
+    assert holds(Guard("by 10 %", log(1.1)), 1.0)
+    assert not holds(Guard("by 10 %", log(1.1)), 0.9)
+    assert holds(Guard("nobody knows"), 0.001)
+    near, far = (log(0.97), log(0.99)), (log(1.2), log(1.3))
+    assert Guard("by 3 %", 0.03).holds_back(near, -MARGIN, MARGIN), "it may reach the lower margin"
+    assert not Guard("by 1 %", 0.01).holds_back(near, -MARGIN, MARGIN)
+    assert Guard("by 3 %", 0.03).holds_back(far, -MARGIN, MARGIN)
+    assert not Guard("by 3 %", 0.03).holds_back(far, MARGIN, None), "better by more than 5 % is far away"
+    assert Guard("by 1 %", 0.01).holds_back(None, -MARGIN, MARGIN), "there is no interval"
+
+
+def made(rng: np.random.Generator, growth: float = 1.0) -> Requests:
+    """Return one request every 5 ms; at the end of a turn `growth` times as slow as at its begin."""
+    place = np.tile(np.arange(0, 500, 5) * MS, 10)
+    due = place + np.repeat(BEGIN, 100)
+    return answering(
+        due, 4 * MS * growth ** (place / (500 * MS)) * np.exp(0.2 * rng.standard_normal(len(due)))
+    )
+
+
+def grown(growth: float) -> NDArray[np.float64]:
+    rng = np.random.default_rng(1)
+    blocks = [made(rng, growth) for _ in range(12)]
+    return np.array([[growth_of(one) for one in blocks]])
+
+
+def growth_of(requests: Requests) -> float:
+    return growth_in_turn(requests, TEN, measured(requests, TEN, MS), MS)
+
+
+def test_a_queue_that_grows_within_a_turn_is_reported() -> None:
+    assert rises(grown(1.0), range(12)) is None
+    found = rises(grown(1.5), range(12))
+    assert found.why.startswith("late in a turn the mean response is 1.2")
+    assert "order: trials" in found.why
+    assert [holds(found, ratio) for ratio in (1.0, 0.5, 0.05)] == [True, True, False], "it may go on growing"
+
+
+def test_the_side_whose_queue_grows_most_says_how_far_the_ratio_may_be_off() -> None:
+    one = rises(np.concatenate([grown(1.5), 0 * grown(1.0)]), range(12))
+    assert 10 * grown(1.5).mean() < one.off < 13 * grown(1.5).mean()
+
+
+def queued(rng: np.random.Generator, used: float) -> Requests:
+    """Simulate one server that is empty as each turn begins, with requests at random times."""
+    due, response = [], []
+    for begin in BEGIN:
+        free = 0.0
+        for at in np.sort(rng.uniform(0, 500 * MS, 200)):
+            free = max(free, at) + rng.exponential(used * 500 * MS / 200)
+            due.append(begin + at)
+            response.append(free - at)
+    return answering(np.array(due), np.array(response))
+
+
+def growths(used: float, seed: int = 4, blocks: int = 12) -> list[float]:
+    rng = np.random.default_rng(seed)
+    return [growth_of(queued(rng, used)) for _ in range(blocks)]
+
+
+CALM, NEAR = [0.15, -0.15] * 6, [0.05, 0.07] * 6
+
+
+@pytest.mark.parametrize(
+    ("sides", "expected"),
+    [
+        # a server at half of its capacity, and near it
+        ([growths(0.5)], False),
+        ([growths(0.98)], True),
+        # the mean of both sides scatters because the other side's empty queue varies by chance
+        ([CALM, NEAR], True),
+        ([CALM, CALM], False),
+        # a small rise
+        ([[0.02] * 12], False),
+        ([[0.03] * 12], True),
+        # one noisy block
+        ([[0.3, 0.02, *[-0.02, 0.02] * 5]], False),
+    ],
+)
+def test_a_rise_of_either_side_is_reported(sides: list[list[float]], expected: bool) -> None:
+    assert (rises(sides, range(12)) is not None) is expected
+    assert not apart(effect_of([CALM, NEAR], range(12)), None, limits.TURN_RISES)
+
+
+@pytest.mark.parametrize("p", [0.5, 0.95])
+def test_a_load_without_turns_is_no_further_off_than_the_guard_allows(p: float) -> None:
+    """The same queue without idle time between two turns (M/M/1)."""
+    rng = np.random.default_rng(4)
+    blocks = [queued(rng, 0.98) for _ in range(12)]
+    turns = np.concatenate([one.response_ns[measured(one, TEN, MS)] for one in blocks])
+    always = -log(1 - p) * 0.98 * 2.5 * MS / (1 - 0.98)
+    guard = rises([growths(0.98)], range(12))
+    assert 0.5 < log(always / float(np.quantile(turns, p))) < guard.off
+
+
+def test_requests_that_wait_for_slots_are_reported_from_the_first_turn_above_one_in_twenty() -> None:
+    rng = np.random.default_rng(2)
+    calm = made(rng)
+    assert not waits(calm, TEN).any()
+    late = replace(calm, waited_ns=np.where(calm.due_ns >= BEGIN[8], 9, 0))
+    assert list(np.flatnonzero(waits(late, TEN))) == [8, 9]
+    assert saturates([[True] + [False] * 19]) is None
+    for waited, share in (([True] * 3 + [False] * 47, "6 %"), ([True, True] + [False] * 18, "10 %")):
+        found = saturates([[False] * 50, waited])
+        assert found.why.startswith(f"in {share} of the turns requests waited for a slot")
+        assert holds(found, 0.001), "nobody knows how long they would wait"
+
+
+@pytest.mark.parametrize(
+    ("used", "what", "why", "least"),
+    [
+        # The side that defers most is reported; the work costs as much CPU again if a core is free for it.
+        ([(0.5, 0.0), (0.5, 0.1)], CPU, "what it uses of CPU between its turns is 20 % of that within", 0.2),
+        ([(0.5, 0.03)], CPU, "", 0.9),
+        # no core was free
+        ([(0.9, 0.06)], CPU, "", 0.001),
+        ([(1.9, 0.15)], CPU, "", 0.001),
+        ([(1.01, 0.06)], CPU, "", 0.001),
+        ([(0.0, 0.2)], CPU, "", 0.001),
+        ([(1e6, 2e5)], "the disk", "", 0.001),
+        ([(0.0, 3e5)], "the disk", "what it uses of the disk between its turns is all that it has", 0.001),
+    ],
+)
+def test_work_that_is_put_off_is_reported(
+    used: list[tuple[float, float]], what: str, why: str, least: float
+) -> None:
+    found = defers(used, what)
+    assert found.why.startswith(why)
+    assert holds(found, least)
+    assert least == 0.001 or not holds(found, 0.01)
+
+
+def test_little_work_is_not_put_off() -> None:
+    assert defers([(0.5, 0.025), (0.0, 0.0)], CPU) is None
+
+
+def written(within: float, at_end: float, between: float) -> tuple[float, float] | None:
+    """Read a counter every 100 ms and in the middle of each pause; it grows by this much in each turn, in
+    the 10 ms after it, and then until the next one."""
+    at = np.sort(np.concatenate([np.arange(0, 10_400, 100) * MS, BEGIN + 510 * MS]))
+    turn, place = np.divmod(at, 1040 * MS)
+    grown = within * np.minimum(place / (500 * MS), 1)
+    grown += at_end * np.clip((place - 500 * MS) / (10 * MS), 0, 1)
+    grown += between * np.clip((place - 510 * MS) / (530 * MS), 0, 1)
+    return _within_and_between(Series(at, turn * (within + at_end + between) + grown), TEN, 100_000.0)
+
+
+@pytest.mark.parametrize(
+    ("within", "at_end", "between", "put_off"),
+    [(0, 2e6, 0, 18e6), (1e6, 0, 0, 0), (1e6, 2e4, 0, 0), (1e6, 0, 1e6, 9e6), (0, 0, 2e4, 0)],
+)
+def test_what_is_written_at_once_as_a_turn_ends_was_put_off(
+    within: float, at_end: float, between: float, put_off: float
+) -> None:
+    """The first reading after a turn is only taken in the middle of the pause."""
+    found = written(within, at_end, between)
+    assert found == (pytest.approx(10 * within), pytest.approx(put_off, rel=0.1))
+
+
+@pytest.mark.parametrize(
+    ("metric", "what", "rate", "idle"),
+    [
+        ("cpu_seconds_total", CPU, 0.009, True),
+        ("cpu_seconds_total", CPU, 0.011, False),
+        ("written_bytes_total", "the disk", 90_000.0, True),
+        ("written_bytes_total", "the disk", 110_000.0, False),
+    ],
+)
+def test_an_idle_server_puts_nothing_off(metric: str, what: str, rate: float, idle: bool) -> None:
+    """A hundredth of a core, 100 kB a second."""
+    at = np.arange(0, 10_400, 10) * MS
+    names = {"service": "web", "monitor": "process", "entity": "", "metric": metric}
+    table: Any = {name: np.array([word] * len(at), dtype=object) for name, word in names.items()}
+    table |= {"offset_ns": at, "value": rate * at / 1e9}
+    record = TurnRecord(
+        turns_ns=tuple((begin, begin + 500 * MS) for begin in BEGIN.tolist()),
+        next_ns=tuple((BEGIN + 520 * MS).tolist()), p99_ns=1, pause_ns=20 * MS, sides=("a", "b"), warm_ns=0, settled=True,
+    )  # fmt: skip
+    trial: Any = SimpleNamespace(summary=SimpleNamespace(turns=record), monitors=table)
+    config: Any = SimpleNamespace(services=(SimpleNamespace(name="web"),))
+    within, between = _used(trial, config)[what]
+    assert within == pytest.approx(rate)
+    assert (between == 0) == idle
+
+
+def test_a_ratio_that_still_moves_is_not_warm() -> None:
+    rng = np.random.default_rng(3)
+    steady = [[drift_of(0.02 * rng.standard_normal(10)) for _ in range(12)]]
+    moving = [[drift_of(np.linspace(0.1, 0, 10) + 0.02 * rng.standard_normal(10)) for _ in range(12)]]
+    assert is_cold(steady, range(12), MARGIN) is None
+    found = is_cold(moving, range(12), MARGIN)
+    assert found.why.endswith("not warm")
+    assert [holds(found, ratio) for ratio in (1.0, 0.8, 0.01)] == [True, True, False]
+    assert np.isnan(drift_of(np.zeros(2)))
+
+
+def held_back(scatter: float, moves: float) -> float:
+    """Return the share of 400 runs of 12 blocks that are called not warm; the ratio changes by `moves`
+    from the first to the last third."""
+    rng = np.random.default_rng(6)
+    line = moves * (np.arange(10) - 4.5) / 7
+    runs = ([[drift_of(line + scatter * rng.standard_normal(10)) for _ in range(12)]] for _ in range(400))
+    return float(np.mean([is_cold(one, range(12), MARGIN) is not None for one in runs]))
+
+
+@pytest.mark.parametrize(
+    ("scatter", "moves", "least", "most"),
+    [
+        # By the medians of the thirds at p < 0.1 these were 10 % of steady runs, and 88 % of moving ones.
+        (0.06, 0.0, 0.0, 0.06),
+        (0.1, 0.0, 0.0, 0.065),
+        (0.06, 0.05, 0.84, 1.0),
+        (0.03, 0.05, 1.0, 1.0),
+    ],
+)
+def test_runs_that_are_warm_are_seldom_held_back(
+    scatter: float, moves: float, least: float, most: float
+) -> None:
+    assert least <= held_back(scatter, moves) <= most
+
+
+ANSWER = effect_of([[0.0, 0.01, 0.02]], range(3))
+
+
+SMALL = [0.004, 0.006, 0.005, 0.004, 0.006, 0.005]
+UNSURE = [0.2, -0.1, 0.06, -0.04, 0.1, -0.04]
+SURE = np.array([-1e-4, 1e-4, 0, 1e-4, -1e-4, 0])
+
+
+@pytest.mark.parametrize(
+    ("effects", "margin", "prefers", "fits"),
+    [
+        (SMALL, MARGIN, False, 1),
+        ([10 * one for one in SMALL], MARGIN, True, 2),
+        ([10 * one for one in SMALL], log(1.25), False, 1),
+        # small within a quarter of the margin
+        (0.23 * MARGIN + SURE, MARGIN, False, 1),
+        (0.3 * MARGIN + SURE, MARGIN, True, 2),
+        (UNSURE, MARGIN, False, 2),
+    ],
+)
+def test_a_control_is_small_or_unsure_or_prefers_a_side(
+    effects: list[float], margin: float, prefers: bool, fits: int
+) -> None:
+    """Surely not none, and too small to matter, it changes nothing; an unsure one widens the answer."""
+    control = Control(effect_of([effects], range(6)))
+    plain, *taken_off = control.fits([ANSWER], margin)
+    assert (control.prefers_a_side(margin), len(taken_off) + 1, plain) == (prefers, fits, ANSWER)
+    for one in taken_off:
+        assert float(one.mean) == pytest.approx(float(ANSWER.mean) - np.mean(effects))
+        assert one.se == ANSWER.se
+
+
+def test_a_control_is_a_sentence() -> None:
+    sentence = Control(effect_of([SMALL], range(6))).sentence("main")
+    assert sentence == "main against itself: 0.5 % (+0.41 to +0.6)"
