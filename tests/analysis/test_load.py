@@ -23,7 +23,9 @@ from svload.model.columns import HISTOGRAM_METRICS, bucket
 from svload.model.load_summary import LoadSummary
 from svload.model.request_errors import ERRORS
 from svload.model.request_hints import HINTS, no_answer, nothing_sent
-from svload.model.results import Estimate
+from svload.model.results import Estimate, TrialResult
+from svload.model.study import CaseConfig
+from svload.store import TrialData
 
 
 def counts_of(*values_ns: int) -> np.ndarray:
@@ -43,21 +45,31 @@ def test_every_value_is_in_one_bar_and_bars_meet() -> None:
 
 @pytest.mark.parametrize("values", [(), (500,), (0,), (500, 500)])
 def test_few_values_make_few_bars(values: tuple[int, ...]) -> None:
-    assert sum(
-        bar.count for bar in histogram_bars(counts_of(*values) if values else np.zeros(8192, int))
-    ) == len(values)
+    assert sum(bar.count for bar in histogram_bars(counts_of(*values))) == len(values)
 
 
-def summary_of(bench: Bench, name: str) -> LoadSummary:
-    trial = bench.trial(name)
-    config = bench.config(trial)
-    return summarise_load("http://x/", "in words", trial, config, judge_trial(trial, config))
+def summarised(trial: TrialData, config: CaseConfig, result: TrialResult) -> LoadSummary:
+    return summarise_load("http://x/", "in words", trial, config, result)
 
 
-def test_a_summary_says_what_the_judge_says(open_loop: Bench) -> None:
-    trial = open_loop.trial("TC0.r1")
-    result = judge_trial(trial, open_loop.config(trial))
-    found, group = summary_of(open_loop, "TC0.r1"), trial.summary.groups[0]
+Judged = tuple[TrialData, CaseConfig, TrialResult]
+
+
+@pytest.fixture(scope="module")
+def steady(open_loop: Bench) -> Judged:
+    trial, config = open_loop.trial("TC0.r1"), open_loop.configs["TC0"]
+    return trial, config, judge_trial(trial, config)
+
+
+@pytest.fixture(scope="module")
+def overloaded(open_loop: Bench) -> LoadSummary:
+    trial, config = open_loop.trial("TC1.r1"), open_loop.configs["TC1"]
+    return summarised(trial, config, judge_trial(trial, config))
+
+
+def test_a_summary_says_what_the_judge_says(steady: Judged) -> None:
+    trial, _, result = steady
+    found, group = summarised(*steady), trial.summary.groups[0]
     assert found.model == "open loop"
     assert (found.due, found.ok, found.failed) == (group.due, group.ok, group.failed)
     assert found.due == found.begun + found.waiting + found.dropped
@@ -74,37 +86,31 @@ def test_a_summary_says_what_the_judge_says(open_loop: Bench) -> None:
         assert reason
 
 
-def test_overload_is_attributed_to_the_server_not_the_instrument(open_loop: Bench) -> None:
-    found = summary_of(open_loop, "TC1.r1")
-    assert found.server.state == "OVERLOADED"
-    assert any("backlog" in reason for reason in found.server.reasons)
-    assert not any("backlog" in reason for reason in found.instrument.reasons)
+def test_overload_is_attributed_to_the_server_not_the_instrument(overloaded: LoadSummary) -> None:
+    assert overloaded.server.state == "OVERLOADED"
+    assert any("backlog" in reason for reason in overloaded.server.reasons)
+    assert not any("backlog" in reason for reason in overloaded.instrument.reasons)
 
 
-def test_each_number_has_the_grade_that_the_judge_gave_it(open_loop: Bench) -> None:
+def test_each_number_has_the_grade_that_the_judge_gave_it(steady: Judged) -> None:
     """With a gap of 0.3 s, so short a load has too little left to estimate the effect."""
-    trial = open_loop.trial("TC0.r1")
-    for planted in (trial, with_gaps(trial, [(0.6, 0.9)])):
-        config = open_loop.config(trial)
-        result = judge_trial(planted, config)
-        found = summarise_load("http://x/", "in words", planted, config, result)
-        name = planted.summary.groups[0].name
-        for path, grade in found.grades.items():
-            if path.startswith("response_ms."):
-                assert grade == result.metrics[f"{name}.response.{path.removeprefix('response_ms.')}"].grade
-        assert found.grades.get("throughput_rps", "VALID") == result.metrics[f"{name}.throughput"].grade
-        assert "ok" not in found.grades, "counts are judged whatever disturbed the times"
-        if planted is trial:
-            assert found.grades == {}
-        else:
-            assert found.response_ms.p99 is not None
-            assert found.grades["response_ms.p99"] == "WEAK"
+    trial, config, result = steady
+    assert summarised(*steady).grades == {}
+    planted = with_gaps(trial, [(0.6, 0.9)])
+    result = judge_trial(planted, config)
+    found = summarised(planted, config, result)
+    name = planted.summary.groups[0].name
+    for path, grade in found.grades.items():
+        if path.startswith("response_ms."):
+            assert grade == result.metrics[f"{name}.response.{path.removeprefix('response_ms.')}"].grade
+    assert found.grades.get("throughput_rps", "VALID") == result.metrics[f"{name}.throughput"].grade
+    assert "ok" not in found.grades, "counts are judged whatever disturbed the times"
+    assert found.response_ms.p99 is not None
     assert json.loads(found.to_json())["grades"]["response_ms.p99"] == "WEAK"
 
 
-def test_how_long_failures_took_is_reported_without_a_row_of_each(open_loop: Bench) -> None:
-    trial = open_loop.trial("TC0.r1")
-    view = look(trial, open_loop.config(trial), kept_window(trial.summary))[0]
+def test_how_long_failures_took_is_reported_without_a_row_of_each(steady: Judged) -> None:
+    view = view_of(steady)
     failed = {
         "interval": np.full(2, view.window.first),
         "metric": np.full(2, HISTOGRAM_METRICS.index("failed_response")),
@@ -117,25 +123,26 @@ def test_how_long_failures_took_is_reported_without_a_row_of_each(open_loop: Ben
     assert _of_failed(replace(view, rows=None, _histograms=of_ok)) is None
 
 
-def test_a_number_that_grows_says_so_by_its_code(open_loop: Bench) -> None:
-    steady, overloaded = (summary_of(open_loop, name) for name in ("TC0.r1", "TC1.r1"))
+def view_of(load: Judged) -> GroupView:
+    trial, config, _ = load
+    return look(trial, config, kept_window(trial.summary))[0]
+
+
+def test_a_number_that_grows_says_so_by_its_code(steady: Judged, overloaded: LoadSummary) -> None:
     assert overloaded.response_ms.p50 is not None
     assert overloaded.whys["response_ms.p50"] == "grows"
     assert "response_ms.p50" not in overloaded.reasons, "reasons are of what is null"
-    assert "grows" not in steady.whys.values()
+    assert "grows" not in summarised(*steady).whys.values()
 
 
 @pytest.mark.parametrize(("slots", "begun"), [(10, 110), (4, 104), (950, 1000), (None, 1000)])
-def test_requests_sent_while_draining_count_nowhere(open_loop: Bench, slots: int | None, begun: int) -> None:
-    trial = open_loop.trial("TC0.r1")
-    config = open_loop.config(trial)
+def test_requests_sent_while_draining_count_nowhere(steady: Judged, slots: int | None, begun: int) -> None:
+    trial, config, result = steady
     first, *others = config.groups
-    executor = evolve(first.executor, max_vus=slots)
-    config = evolve(config, groups=(evolve(first, executor=executor), *others))
+    config = evolve(config, groups=(evolve(first, executor__max_vus=slots), *others))
     group, *rest = trial.summary.groups
     held = evolve(group, begun=1000, completed_in_window=100)
-    drained = evolve(trial, summary__groups=(held, *rest))
-    found = summarise_load("http://x/", "", drained, config, judge_trial(trial, open_loop.config(trial)))
+    found = summarised(evolve(trial, summary__groups=(held, *rest)), config, result)
     assert found.begun_rps / found.throughput_rps == pytest.approx(begun / 100)
 
 
@@ -148,36 +155,26 @@ def test_requests_sent_while_draining_count_nowhere(open_loop: Bench, slots: int
         (0.2, ("p90", "p95", "p99", "p99.9", "max"), "so p90 and above are unknown."),
     ],
 )
-def test_a_stopped_load(open_loop: Bench, in_flight: float, unknown: tuple[str, ...], text: str) -> None:
-    trial = open_loop.trial("TC0.r1")
-    config = open_loop.config(trial)
+def test_a_stopped_load(steady: Judged, in_flight: float, unknown: tuple[str, ...], text: str) -> None:
+    trial, config, result = steady
     group, *others = trial.summary.groups
     waiting = in_flight if in_flight >= 1 else round(in_flight * group.begun)
     cut = evolve(group, in_flight=waiting, ok=group.ok - waiting)
-    summary = evolve(trial.summary, stopped="interrupted", groups=(cut, *others))
-    stopped = replace(trial, summary=summary)
-    judged = judge_trial(trial, config)
-    found = summarise_load("http://x/", "in words", stopped, config, judged)
+    stopped = evolve(trial, summary__stopped="interrupted", summary__groups=(cut, *others))
+    found = summarised(stopped, config, result)
     assert found.interrupted
     assert found.instrument.grade == "WEAK"
     assert text in found.instrument.reasons[0]
-    assert (
-        tuple(
-            path.partition(".")[2]
-            for path, grade in found.grades.items()
-            if grade == "REFUSED" and path.startswith("response_ms")
-        )
-        == unknown
-    )
+    refused = [path.partition(".") for path, grade in found.grades.items() if grade == "REFUSED"]
+    assert tuple(stat for field, _, stat in refused if field == "response_ms") == unknown
     assert "ok" not in found.grades
-    assert found.server.state == judged.verdict.server
+    assert found.server.state == result.verdict.server
 
 
 @pytest.mark.parametrize("under_way", [1, 40])
 @pytest.mark.parametrize("with_rows", [True, False])
-def test_requests_under_way_at_the_stop(open_loop: Bench, under_way: int, with_rows: bool) -> None:
-    trial = open_loop.trial("TC0.r1")
-    view = look(trial, open_loop.config(trial), kept_window(trial.summary))[0]
+def test_requests_under_way_at_the_stop(steady: Judged, under_way: int, with_rows: bool) -> None:
+    view = view_of(steady)
     first = np.arange(view.window.size) == 0
     due = view.intervals["due"] + under_way * first
     rows = view.rows if with_rows else None
@@ -204,8 +201,8 @@ def test_what_still_waited_when_a_search_was_over_failed(closed: Bench, stopped:
     assert GroupMeasures(cut).all()["failed"].value == view.summary.failed + failed
 
 
-def test_the_json_names_percentiles_as_people_do(open_loop: Bench) -> None:
-    text = json.loads(summary_of(open_loop, "TC0.r1").to_json())
+def test_the_json_names_percentiles_as_people_do(overloaded: LoadSummary) -> None:
+    text = json.loads(overloaded.to_json())
     assert tuple(text["response_ms"]) == ("mean", "p50", "p90", "p95", "p99", "p99.9", "max")
     assert text["format"] == 1
 
@@ -219,8 +216,7 @@ def test_a_complete_answer_or_a_time_out_is_of_a_server() -> None:
     assert {name for name in answered if nothing_sent(name)} == set()
     assert {name for name in answered if no_answer(name)} == {"timeout_first_byte", "read_reset"}
     assert no_answer("connect_refused")
-    assert nothing_sent("connect_refused")
-    assert nothing_sent("tls_certificate")
+    assert nothing_sent("connect_refused") and nothing_sent("tls_certificate")
     malformed = [name for name in HINTS if name.startswith("malformed")]
     assert len(malformed) > 2
     assert all(no_answer(name) and not nothing_sent(name) for name in malformed), "something did answer"
@@ -231,11 +227,9 @@ NO_ANSWER = [name for name in HINTS if no_answer(name)]
 
 @pytest.mark.parametrize("name", NO_ANSWER)
 def test_a_server_failed_where_requests_could_be_sent_and_else_none_was_measured(name: str) -> None:
-    error = hopeless("http://server", {"ok": 0, "errors": {name: 5}})
-    assert error is not None
-    assert error.exit_code == (3 if nothing_sent(name) else 1)
-    mixed = hopeless("http://server", {"ok": 0, "errors": {name: 5, "read_reset": 1}})
-    assert mixed is not None and mixed.exit_code == 1
+    for others, code in (({}, 3 if nothing_sent(name) else 1), ({"read_reset": 1}, 1)):
+        error = hopeless("http://server", {"ok": 0, "errors": {name: 5, **others}})
+        assert error.exit_code == code
 
 
 @pytest.mark.parametrize("name", ["connect_refused", "lookup", "tls_closed", "empty_answer"])
@@ -245,35 +239,19 @@ def test_a_redirect_is_an_answer_wherever_it_leads(name: str) -> None:
     assert hopeless("http://server", {"ok": 1, "errors": {name: 5}}) is None
 
 
-def test_what_is_cut_is_reported_with_its_slowest_answer(open_loop: Bench) -> None:
-    trial = open_loop.trial("TC0.r1")
-    config = open_loop.config(trial)
-    judged = judge_trial(trial, config)
-    whole = summarise_load("http://x/", "in words", trial, config, evolve(judged, cut_ns=0))
-    assert whole.warm_up is None
-    cut = summarise_load("http://x/", "in words", trial, config, evolve(judged, cut_ns=500_000_000))
-    assert cut.warm_up
-    assert cut.warm_up.cut_s == 0.5
+def test_what_is_cut_is_reported_with_its_slowest_answer(steady: Judged) -> None:
+    trial, config, judged = steady
+    whole, cut = (summarised(trial, config, evolve(judged, cut_ns=ns)).warm_up for ns in (0, 500_000_000))
+    assert (whole, cut.cut_s) == (None, 0.5)
     table, summary = trial.histograms, trial.summary
     until = (summary.window_ns[0] + 500_000_000) // summary.interval_ns
-    buckets = [
-        index
-        for group, metric, interval, index in zip(
-            table["group"], table["metric"], table["interval"], table["bucket"], strict=True
-        )
-        if group == 0 and metric == HISTOGRAM_METRICS.index("response") and interval < until
-    ]
-    low_ns, high_ns = bucket_bounds(max(buckets))
-    assert low_ns <= cut.warm_up.slowest_ms * 1e6 <= high_ns
+    mine = (table["group"] == 0) & (table["metric"] == HISTOGRAM_METRICS.index("response"))
+    low_ns, high_ns = bucket_bounds(int(table["bucket"][mine & (table["interval"] < until)].max()))
+    assert low_ns <= cut.slowest_ms * 1e6 <= high_ns
 
 
-LATE = {
-    "service.p50": 0.041,
-    "server_time.p50": 0.001,
-    "bytes_received": 9.9e5,
-    "requests": 100.0,
-    "connections": 9.0,
-}
+LATE = {"service.p50": 0.041, "server_time.p50": 0.001, "bytes_received": 9.9e5, "requests": 100.0}
+LATE |= {"connections": 9.0}
 
 
 @pytest.mark.parametrize(
