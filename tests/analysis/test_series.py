@@ -180,8 +180,9 @@ def test_a_server_that_fails_most_requests_has_no_state(closed: Bench, share: fl
     failed = np.where(mine, np.round(1000 * share), table["failed"]).astype(table["failed"].dtype)
     ok = np.where(mine, np.round(1000 * (1 - share)), table["ok"]).astype(table["ok"].dtype)
     planted = with_table(trial, "intervals", ok=ok, failed=failed)
-    reasons = " ".join(judge_trial(planted, closed.config(trial)).verdict.reasons)
-    assert ("of its requests failed" not in reasons) == known
+    verdict = judge_trial(planted, closed.config(trial)).verdict
+    assert ("of its requests failed" not in " ".join(verdict.reasons)) == known
+    assert known or verdict.server == "UNKNOWN"
 
 
 def test_theil_sen_is_the_slope_despite_outliers() -> None:
