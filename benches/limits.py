@@ -48,9 +48,7 @@ def main(given: Sequence[str] | None = None) -> int:
 @contextmanager
 def _world() -> Iterator[World]:
     with tempfile.TemporaryDirectory(prefix="svload-limits-") as folder:
-        made = World(Path(folder), cache_dir(), anew=True)
-        made.runs.mkdir()
-        yield made
+        yield World(Path(folder), cache_dir(), anew=True)
 
 
 def _held(one: limited.Seen) -> bool:

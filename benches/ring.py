@@ -46,7 +46,6 @@ def main(given: Sequence[str] | None = None) -> int:
 def _one_run() -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory(prefix="svload-ring-") as folder:
         world = World(Path(folder), cache_dir(), anew=True)
-        world.runs.mkdir()
         study = STUDY / "ring.yaml"
         installed = world.svload("lab", "install", str(study))
         if installed.returncode:

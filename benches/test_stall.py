@@ -17,9 +17,7 @@ STALL = stalls.Stall(every_ns=5 * stalls.S, for_ns=stalls.S)
 
 @pytest.fixture
 def world(tmp_path: Path) -> World:
-    made = World(tmp_path)
-    made.runs.mkdir()
-    return made
+    return World(tmp_path)
 
 
 @pytest.mark.parametrize("max_vus", [64, 500])

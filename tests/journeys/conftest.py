@@ -14,10 +14,8 @@ from .world import World
 
 @pytest.fixture
 def world(tmp_path: Path) -> World:
-    """Make an empty world; nothing of it may be left at the end."""
-    made = World(tmp_path)
-    made.runs.mkdir()
-    return made
+    """Make an empty world."""
+    return World(tmp_path)
 
 
 @pytest.fixture(scope="module")

@@ -24,8 +24,6 @@ from svload.model.errors import SvloadError
 from svload.model.events import Event
 from svload.run import warming
 
-from .world import World
-
 pytestmark = pytest.mark.truth
 SHORT = ("-c", "2", "-d", "0.3s", "--blocks", "3")
 SLOW_S = 0.03
@@ -167,39 +165,30 @@ def test_a_side_that_fails_for_seconds_ends_it_before_its_trial_does(url: str) -
     assert not list(only_run().glob("trials/*/seal.json"))
 
 
-@pytest.mark.parametrize("order", [("fast", "closed"), ("closed", "fast")])
-def test_a_url_without_an_answer_is_named_before_anything_is_loaded(url: str, order: tuple[str, str]) -> None:
+OTHER = "http://shop.example"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "more", "why"),
+    [
+        ("URL/fast", "URL/closed", {}, "URL/closed accepted connections but completed no response"),
+        ("URL/closed", "URL/fast", {}, "URL/closed accepted connections but completed no response"),
+        ("URL/fast", "http://127.0.0.1:9/", {}, "http://127.0.0.1:9/ answered no request"),
+        (f"{OTHER}/fast", f"{OTHER}/closed", {"connect_to": "AT"}, f"{OTHER}/closed at AT accepted connections but"),
+        ("URL/fast", "URL/slow", {"http2": True}, "URL/fast answered no request: http2_not_negotiated"),
+        ("URL/fast", "URL/slow", {"within_s": 2.0}, "--for is too short for an answer: 3 blocks of at least 3 turns each"),
+    ],
+    ids=["the second", "the first", "nobody", "elsewhere", "http2", "too short"],
+)  # fmt: skip
+def test_what_cannot_be_compared_is_named_before_anything_is_loaded(
+    url: str, first: str, second: str, more: dict[str, Any], why: str
+) -> None:
     heard: list[Event] = []
-    with pytest.raises(SvloadError) as caught:
-        asked(*(f"{url}/{path}" for path in order), emit=heard.append)
-    (problem,) = caught.value.problems
-    assert problem.code in ("target-silent", "target-unreachable")
-    assert f"{url}/closed" in problem.sentence
-    assert heard == []
-
-
-def test_a_url_that_is_reached_elsewhere_is_asked_there(url: str) -> None:
-    heard: list[Event] = []
-    to = url.removeprefix("http://")
-    shop = "http://shop.example"
-    with pytest.raises(SvloadError, match=re.escape(f"{shop}/closed at {to} accepted connections but")):
-        asked(f"{shop}/fast", f"{shop}/closed", emit=heard.append, connect_to=to)
-    assert heard == []
-
-
-def test_a_url_is_asked_over_http2_before_anything_is_loaded(url: str) -> None:
-    heard: list[Event] = []
-    with pytest.raises(SvloadError, match=f"{url}/fast answered no request: http2_not_negotiated"):
-        asked(f"{url}/fast", f"{url}/slow", emit=heard.append, http2=True)
-    assert heard == []
-
-
-def test_a_time_that_holds_no_three_blocks_is_refused_before_anything_is_loaded(url: str) -> None:
-    heard: list[Event] = []
-    with pytest.raises(
-        SvloadError, match="--for is too short for an answer: 3 blocks of at least 3 turns each"
-    ):
-        asked(f"{url}/fast", f"{url}/slow", emit=heard.append, within_s=2.0)
+    at = url.removeprefix("http://")
+    first, second, why = (text.replace("URL", url).replace("AT", at) for text in (first, second, why))
+    given = {name: at if value == "AT" else value for name, value in more.items()}
+    with pytest.raises(SvloadError, match=re.escape(why)):
+        asked(first, second, emit=heard.append, **given)
     assert heard == []
 
 
@@ -253,39 +242,3 @@ def test_an_interrupted_one_goes_on_where_it_stopped(url: str) -> None:
     assert api.resume(None, api.Choices(out=Path("runs")), lambda event: None).outcome.complete
     assert {path: path.read_bytes() for path in before} == before
     assert findings()["question"].startswith("Which is faster, /fast (")
-
-
-@pytest.mark.parametrize(
-    ("words", "reply"),
-    [
-        (("http://127.0.0.1:9/", "latest"), "http://127.0.0.1:9/ is a URL, and latest is a run"),
-        (("latest", "http://127.0.0.1:9/"), "http://127.0.0.1:9/ is a URL, and latest is a run"),
-        (("one", "two", "--rate", "5"), "--rate is about two URLs"),
-        (("one", "two", "--spin", "60us"), "--spin is about two URLs"),
-        (("http://x/", "http://y/", "--to", "page.html"), "--to is about two runs"),
-        (
-            ("http://127.0.0.1:9/", "https://127.0.0.1:9/", "--cacert", "no.pem"),
-            "--cacert no.pem cannot be read",
-        ),
-        (("http://127.0.0.1:9/", "http://127.0.0.1:8/", "--cacert", "no.pem"), "--cacert is about HTTPS"),
-        (("http://[::1/", "http://127.0.0.1:9/"), "Invalid IPv6 URL"),
-        (("http://127.0.0.1:9/", "http://127.0.0.1:x/"), "Port could not be cast"),
-        (("http://127.0.0.1:9/", "http://other.example/"), "http://other.example is not authorised"),
-        (
-            ("http://127.0.0.1:9/", "http://127.0.0.1:9/", "--fail-if", "slower"),
-            "--fail-if: expected worse, better or",
-        ),
-    ],
-)
-def test_mistakes_are_reported_before_sending(world: World, words: tuple[str, ...], reply: str) -> None:
-    ended = world.svload("compare", *words)
-    assert ended.returncode == 2, ended.stderr
-    assert reply in ended.stderr
-    assert "Traceback" not in ended.stderr
-    assert list(world.root.glob("runs/compare-*")) == []
-
-
-def test_nobody_listens(world: World, url: str) -> None:
-    ended = world.svload("compare", f"{url}/fast", "http://127.0.0.1:9/")
-    assert ended.returncode == 3
-    assert "http://127.0.0.1:9/ answered no request" in ended.stderr

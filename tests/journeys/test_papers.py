@@ -22,9 +22,7 @@ STUDIES = Path(__file__).parents[2] / "studies"
 
 @pytest.fixture
 def world(tmp_path: Path, cache: Path) -> World:
-    made = World(tmp_path, cache)
-    made.runs.mkdir()
-    return made
+    return World(tmp_path, cache)
 
 
 def run(world: World, study: str, *more: str) -> dict[str, Any]:

@@ -28,9 +28,7 @@ CASES = {"TC3": ("http", "cache-hit"), "TC7": ("http", "backend"), "TC20": ("htt
 @pytest.fixture
 def world(tmp_path: Path, cache: Path, needs: Callable[..., None]) -> World:
     needs("root", "varnishd", "hitch", "memcached")
-    made = World(tmp_path, cache, anew=True)
-    made.runs.mkdir()
-    return made
+    return World(tmp_path, cache, anew=True)
 
 
 @pytest.fixture

@@ -20,7 +20,6 @@ MIB = 1 << 20
 def world(tmp_path: Path, cache: Path, needs: Callable[..., None]) -> World:
     needs("memcached")
     made = World(tmp_path, cache, anew=True)
-    made.runs.mkdir()
     made.succeed("lab", "install", str(STUDY / "ring.yaml"))
     return made
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from tests.bounds import HANG_S
 from tests.servers import completed, wait_until
@@ -36,24 +34,18 @@ class Command:
     lines: list[str] = field(default_factory=list)
     printed: list[str] = field(default_factory=list)
 
-    def follow(self) -> None:
-        for line in self.process.stderr:
-            self.lines.append(line.rstrip("\n"))
-
-    def keep(self) -> None:
-        self.printed += [line.rstrip("\n") for line in self.process.stdout]
+    def follow(self, stream: IO[str], lines: list[str]) -> None:
+        for line in stream:
+            lines.append(line.rstrip("\n"))
 
     def wait_for(self, wanted: Callable[[list[str]], bool]) -> bool:
-        """Return True once `wanted(lines)` holds, False if the command ended first. Fail if neither
-        happens."""
-        until = time.monotonic() + HANG_S
-        while time.monotonic() < until:
-            if wanted(self.lines):
-                return True
-            if self.process.poll() is not None:
-                return wanted(self.lines)
-            time.sleep(0.005)
-        raise AssertionError("the awaited line never came: " + "\n".join(self.lines[-10:]))
+        """Return True once `wanted(lines)` holds, False if the command ended first."""
+        try:
+            wait_until(lambda: wanted(self.lines) or self.process.poll() is not None)
+        except AssertionError as late:
+            late.add_note(self.said[-2000:])
+            raise
+        return wanted(self.lines)
 
     def end(self) -> int:
         return self.process.wait(HANG_S)
@@ -73,20 +65,18 @@ class World:
     anew: bool = False
     """Each command is a new process from its begin, as when a user starts it."""
 
+    def __post_init__(self) -> None:
+        self.runs.mkdir(parents=True, exist_ok=True)
+
     @property
     def env(self) -> dict[str, str]:
+        own = ("SVLOAD_LOCK", "SVLOAD_TEST_CACHE")
         keep = {
-            key: value
-            for key, value in os.environ.items()
-            if not key.startswith("SVLOAD_") or key == "SVLOAD_LOCK"
+            key: value for key, value in os.environ.items() if not key.startswith("SVLOAD_") or key in own
         }
-        cache = os.environ.get("SVLOAD_TEST_CACHE") or str(self.shared_cache or self.root / "cache")
-        return keep | {
-            "SVLOAD_STATE": str(self.root / "state"),
-            "SVLOAD_CACHE": cache,
-            "NO_COLOR": "1",
-            "COLUMNS": "120",
-        }
+        cache = keep.pop("SVLOAD_TEST_CACHE", None) or str(self.shared_cache or self.root / "cache")
+        places = {"SVLOAD_STATE": str(self.root / "state"), "SVLOAD_CACHE": cache}
+        return keep | places | {"NO_COLOR": "1", "COLUMNS": "120"}
 
     @property
     def runs(self) -> Path:
@@ -112,9 +102,11 @@ class World:
         assert ended.stdout and (ended.returncode == 0 or args[0] in JUDGED), ended.stderr[-3000:]
         return json.loads(ended.stdout)
 
-    def study(self, text: str) -> str:
-        """Write study.yaml in this world's folder; return its name."""
-        (self.root / "study.yaml").write_text(text)
+    def study(self, study: str | Mapping[str, Any], **files: str) -> str:
+        """Write study.yaml in this world's folder, and Python files beside it; return its name."""
+        for name, text in files.items():
+            (self.root / f"{name}.py").write_text(text)
+        (self.root / "study.yaml").write_text(study if isinstance(study, str) else json.dumps(study))
         return "study.yaml"
 
     def run(self, study: str | Path, *args: str) -> dict[str, Any]:
@@ -123,34 +115,33 @@ class World:
         assert list(self.runs.glob("*/study.lock.json")), ended.stderr[-3000:]
         return complete(only_run(self), ended.stderr)
 
+    def query(self, sql: str) -> list[dict[str, Any]]:
+        """Return the rows of a statement over the only run."""
+        return list(self.json("query", str(only_run(self)), sql))
+
     @contextmanager
     def start(self, *args: str) -> Iterator[Command]:
         """Start a command and follow it; it is ended with the block, whatever happens."""
-        process = subprocess.Popen(
-            [*SVLOAD, *args],
-            env=self.env,
-            cwd=self.root,
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        process = subprocess.Popen([*SVLOAD, *args], env=self.env, cwd=self.root, **pipes)
         command = Command(process)
-        follower = threading.Thread(target=command.follow, daemon=True)
-        follower.start()
-        keeper = threading.Thread(target=command.keep, daemon=True)
-        keeper.start()
+        readers = [
+            threading.Thread(target=command.follow, args=pair, daemon=True)
+            for pair in ((process.stderr, command.lines), (process.stdout, command.printed))
+        ]
+        for reader in readers:
+            reader.start()
         try:
             yield command
         finally:
-            if process.poll() is None:
-                process.send_signal(signal.SIGTERM)
-                try:
-                    process.wait(HANG_S)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                    process.wait(HANG_S)
-            follower.join(HANG_S)
-            keeper.join(HANG_S)
+            process.terminate()
+            try:
+                process.wait(HANG_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait(HANG_S)
+            for reader in readers:
+                reader.join(HANG_S)
 
     def processes(self, containing: str = "") -> list[int]:
         """Return the machine pids of this world's processes whose command line contains the text."""
@@ -194,17 +185,17 @@ def sealed(run: Path) -> dict[str, str]:
 
 def only_run(world: World) -> Path:
     """Return the only run of a world."""
-    runs = [
-        path
-        for path in world.runs.iterdir()
-        if path.is_dir() and not path.is_symlink() and path.name[0] != "."
-    ]
-    assert len(runs) == 1, runs
-    return runs[0]
+    [run] = [path for path in world.runs.glob("[!.]*") if path.is_dir() and not path.is_symlink()]
+    return run
 
 
 def findings(run: Path) -> dict[str, Any]:
     return dict(json.loads((run / "derived" / "findings.json").read_text()))
+
+
+def lab_of(run: Path, trial: str) -> dict[str, Any]:
+    """Return what a sealed trial's lab recorded."""
+    return dict(json.loads((run / "trials" / trial / "lab.json").read_text()))
 
 
 def complete(run: Path, said: str) -> dict[str, Any]:
