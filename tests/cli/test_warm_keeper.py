@@ -14,37 +14,22 @@ from svload.cli.warm_keeper import _accepted
 from svload.host.process.warm import FACTS, warm_dir, warm_state
 
 
-def test_it_waits_no_longer_than_its_lease() -> None:
+@pytest.mark.parametrize("why", ["lease", "keeper", "hands"])
+def test_a_spare_takes_nothing_after_its_lease_without_its_keeper_or_hands(why: str) -> None:
     life, ours = os.pipe()
-    with socket.socket(socket.AF_UNIX) as door:
-        door.bind(f"\0svload-test-{os.getpid()}")
-        door.listen()
-        assert _accepted(door, life, time.time() + 0.05, bool)[0] is None
-        assert _accepted(door, life, time.time() - 1.0, bool)[0] is None
-    os.close(life)
-    os.close(ours)
-
-
-def test_it_waits_no_longer_than_its_keeper_lives() -> None:
-    life, ours = os.pipe()
-    os.close(ours)
-    with socket.socket(socket.AF_UNIX) as door:
-        door.bind(f"\0svload-test-{os.getpid()}")
-        door.listen()
-        assert _accepted(door, life, time.time() + 3600.0, bool)[0] is None
-    os.close(life)
-
-
-def test_a_spare_whose_hands_are_gone_takes_nothing() -> None:
-    life, ours = os.pipe()
+    until = time.time() + (0.05 if why == "lease" else 3600.0)
     with socket.socket(socket.AF_UNIX) as door, socket.socket(socket.AF_UNIX) as other:
         door.bind(f"\0svload-test-{os.getpid()}")
         door.listen()
-        other.connect(door.getsockname())
-        assert _accepted(door, life, time.time() + 3600.0, lambda: False)[0] is None
-        assert other.recv(1) == b""
-    os.close(life)
-    os.close(ours)
+        if why == "keeper":
+            os.close(ours)
+        if why == "hands":
+            other.connect(door.getsockname())
+        assert _accepted(door, life, until, lambda: why != "hands")[0] is None
+        assert why != "hands" or other.recv(1) == b""
+        assert why != "lease" or _accepted(door, life, time.time() - 1.0, bool)[0] is None
+    for descriptor in (life, ours) if why != "keeper" else (life,):
+        os.close(descriptor)
 
 
 def test_one_that_is_starting_is_not_taken_for_a_killed_one(

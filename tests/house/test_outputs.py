@@ -4,10 +4,8 @@ variables."""
 from __future__ import annotations
 
 import ast
-import json
 import os
 import re
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -16,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.bounds import HANG_S
+from tests.servers import completed
 
 from svload.host.process.interpreter import child_environment
 from svload.model.environment import OWN, VARIABLES
@@ -27,10 +25,7 @@ KERNEL = "a file of the kernel"
 OTHERWISE = {
     "api/certificates.py": (1, "a study in a folder that only this command knows"),
     "api/load.py": (2, "a study in a folder that only this command knows"),
-    "host/agent/client.py": (
-        2,
-        "who an agent's owner is, beside and renamed, known by its name after a kill",
-    ),
+    "host/agent/client.py": (2, "an agent's owner, beside and renamed, known by its name after a kill"),
     "host/agent/files.py": (2, "a file that comes in parts, beside and renamed"),
     "host/agent/journal.py": (1, KERNEL),
     "host/agent/links.py": (1, KERNEL),
@@ -63,16 +58,9 @@ def writes(source: str) -> Iterator[str]:
         name = ast.unparse(node.func)
         if name.endswith((".write_text", ".write_bytes", "os.replace", "os.rename")):
             yield f"line {node.lineno}: {name}"
-        if name == "open" or name.endswith(".open"):
-            words = [
-                one.value
-                for one in (*node.args, *(word.value for word in node.keywords))
-                if isinstance(one, ast.Constant)
-            ]
-            beside = name.startswith("fresh.")
-            if not beside and any(
-                isinstance(word, str) and word[:1] in ("w", "x") and len(word) <= 3 for word in words
-            ):
+        if (name == "open" or name.endswith(".open")) and not name.startswith("fresh."):
+            given = (*node.args, *(word.value for word in node.keywords))
+            if any(re.fullmatch("[wx].?.?", str(getattr(one, "value", ""))) for one in given):
                 yield f"line {node.lineno}: {name}"
 
 
@@ -88,32 +76,18 @@ def test_one_module_writes_outputs() -> None:
 
 
 @pytest.mark.parametrize(
-    "planted",
+    ("text", "count"),
     [
-        "path.write_text(text)",
-        "(folder / 'x.csv').write_bytes(data)",
-        "open(path, 'w')",
-        "path.open('wb')",
-        "os.replace(a, b)",
+        ("path.write_text(text)", 1),
+        ("(folder / 'x.csv').write_bytes(data)", 1),
+        ("open(path, 'w')", 1),
+        ("path.open('wb')", 1),
+        ("os.replace(a, b)", 1),
+        ("open(path)\npath.open('rb')\npath.open(newline='')\nwrite_output(path, text)", 0),
     ],
 )
-def test_the_lint_finds_a_planted_write(planted: str) -> None:
-    assert list(writes(planted))
-
-
-def test_the_lint_leaves_reading_alone() -> None:
-    text = "open(path)\npath.open('rb')\npath.open(newline='')\nwrite_output(path, text)"
-    assert not list(writes(text))
-
-
-SRC = Path(__file__).parents[2] / "src"
-
-
-def _name(path: Path) -> str:
-    return ".".join(path.relative_to(SRC).with_suffix("").parts).removesuffix(".__init__")
-
-
-MODULES = {_name(path): path for path in SRC.rglob("*.py")}
+def test_the_lint_finds_a_planted_write_and_leaves_reading_alone(text: str, count: int) -> None:
+    assert len(list(writes(text))) == count
 
 
 def statements(tree: ast.AST) -> Iterator[ast.stmt]:
@@ -140,13 +114,8 @@ def imported(tree: ast.Module, known: dict[str, Path]) -> Iterator[str]:
 
 def circle(modules: dict[str, Path]) -> list[str]:
     """Return one cycle, or nothing."""
-    needs = {
-        name: {
-            one for one in imported(ast.parse(path.read_text(encoding="utf-8")), modules) if one in modules
-        }
-        - {name}
-        for name, path in modules.items()
-    }
+    trees = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in modules.items()}
+    needs = {name: (modules.keys() & imported(tree, modules)) - {name} for name, tree in trees.items()}
     try:
         TopologicalSorter(needs).prepare()
     except CycleError as error:
@@ -155,7 +124,10 @@ def circle(modules: dict[str, Path]) -> list[str]:
 
 
 def test_there_is_no_circle() -> None:
-    assert circle(MODULES) == []
+    paths = {path.relative_to(SOURCE.parent).with_suffix(""): path for path in SOURCE.rglob("*.py")}
+    assert (
+        circle({".".join(name.parts).removesuffix(".__init__"): path for name, path in paths.items()}) == []
+    )
 
 
 @pytest.mark.parametrize("line", ["from svload.b import y", "def f():\n    from svload import b"])
@@ -172,6 +144,7 @@ def test_the_catalogue_is_what_the_code_reads() -> None:
     assert [name for name, count in named.items() if count < 2] == [], "listed, but nowhere read"
 
 
+EXECUTABLES = ("sys.executable", "sys._base_executable")
 ALLOWED = {"host/process/interpreter.py", "fleet/on_host/machine.py"}
 """The only such place, and what runs on a machine before svload is installed (it has -I)."""
 
@@ -179,10 +152,7 @@ ALLOWED = {"host/process/interpreter.py", "fleet/on_host/machine.py"}
 def interpreters(tree: ast.Module) -> Iterator[int]:
     """Yield lines that name the running interpreter, or begin a command with a word for one."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and ast.unparse(node) in (
-            "sys.executable",
-            "sys._base_executable",
-        ):
+        if isinstance(node, ast.Attribute) and ast.unparse(node) in EXECUTABLES:
             yield node.lineno
         if isinstance(node, ast.List | ast.Tuple) and len(node.elts) > 1:
             words = [one.value for one in node.elts if isinstance(one, ast.Constant)]
@@ -221,6 +191,12 @@ def test_the_current_folder_is_skipped(given: str, kept: str | None, monkeypatch
 
 
 STANDARD = ("csv", "typing", "json", "dataclasses", "selectors", "encodings", "sitecustomize")
+STUDY = """\
+name: lab
+lab: {store: {kit: truth}}
+traffic: {users: {executor: constant-vus, vus: 1, request: GET http://store/bytes/10}}
+measure: {duration: 0.2s}
+"""
 NAMES = (*STANDARD, "svload", "numpy", "pydantic")
 
 
@@ -235,14 +211,7 @@ def test_modules_in_the_current_folder_are_not_imported(
     for name in NAMES:
         text = f"import os\nopen({str(ran)!r}, 'a').write('{name} in %d\\n' % os.getpid())\nraise SystemExit(97)\n"
         (folder / f"{name}.py").write_text(text)
-    study = {
-        "name": "lab",
-        "lab": {"store": {"kit": "truth"}},
-        "requests": {"get": {"get": "http://store/bytes/10"}},
-        "traffic": {"users": {"executor": "constant-vus", "vus": 1, "request": "get"}},
-        "measure": {"duration": "0.2s"},
-    }
-    (folder / "study.yaml").write_text(json.dumps(study))
+    (folder / "study.yaml").write_text(STUDY)
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
     environment |= {"SVLOAD_STATE": str(tmp_path / "state"), "SVLOAD_LOCK": str(tmp_path / "lock")}
     # The command itself is started by its user, with the user's import path; what it starts is svload's.
@@ -252,9 +221,7 @@ def test_modules_in_the_current_folder_are_not_imported(
     changed = repr({} if path is None else {"PYTHONPATH": path})
     url = f"http://127.0.0.1:{serve_truth()['http_port']}/bytes/10"
     for words in (("load", url, "-d", "0.2s"), ("lab", "up", "study.yaml", "--for", "1min"), ("lab", "down")):
-        done = subprocess.run(
-            [sys.executable, "-P", "-c", starter, changed, *words],
-            cwd=folder, env=environment, capture_output=True, text=True, timeout=HANG_S, stdin=subprocess.DEVNULL, check=False,
-        )  # fmt: skip
+        command = [sys.executable, "-P", "-c", starter, changed, *words]
+        done = completed(command, cwd=folder, env=environment)
         assert not ran.exists(), (words, ran.read_text(), done.stderr)
         assert "Traceback" not in done.stderr and "[internal]" not in done.stderr, done.stderr
