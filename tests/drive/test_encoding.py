@@ -71,15 +71,10 @@ def server() -> Iterator[Server]:
 def share(port: int, iterations: int, request: dict[str, Any], taken: bool = False) -> str:
     """Return one user who sends `request` once per row, in order; `taken`: a variable replaces the row."""
     plain = {"endpoint": "http://web", "timeout_ns": 5_000 * MS}
-    asked = {"name": "ask", "method": "GET", "path": [{"text": "/"}], **plain, **request}
+    asked = {"name": "ask", "method": "GET", "path": text("/"), **plain, **request}
     if "url" in asked:
         del asked["endpoint"], asked["path"]
-    take = {
-        "name": "take",
-        "method": "GET",
-        "path": [{"text": "/take"}],
-        "take": [{"name": "v", "json": "v"}],
-    }
+    take = {"name": "take", "method": "GET", "path": text("/take"), "take": [{"name": "v", "json": "v"}]}
     steps = [{"request": take | plain}] if taken else []
     group = {
         "record": "histogram",
@@ -105,6 +100,11 @@ def heard(server: Server, values: Sequence[str], request: dict[str, Any], taken:
         found.append((line.split(" ")[1], dict(field.split(": ", 1) for field in fields if field), body))
     assert len(found) == len(values)
     return found
+
+
+def sent(*what: Any) -> list[str]:
+    """Return the bodies that `heard` finds."""
+    return [body.decode() for _, _, body in heard(*what)]
 
 
 def text(*parts: Any) -> list[Any]:
@@ -136,16 +136,14 @@ def test_a_value_in_an_address_is_read_back(server: Server, value: dict[str, Any
 @pytest.mark.parametrize("value", [COLUMN, TAKEN], ids=["row", "taken"])
 def test_a_value_in_a_body_is_read_back(server: Server, value: dict[str, Any], values: list[str]) -> None:
     form = posted("application/x-www-form-urlencoded", "a=1&v=", value, "&w=", value)
-    for (_, _, body), wanted in zip(heard(server, values, form, value is TAKEN), values, strict=True):
-        assert parse_qs(body.decode(), keep_blank_values=True) == {"a": ["1"], "v": [wanted], "w": [wanted]}
     typed = posted("application/json; charset=utf-8", '{"v": "', value, '", "w": ["\\"', value, '"]}')
-    untyped = typed | {"headers": []}
-    for asked in (typed, untyped):
-        for (_, _, body), wanted in zip(heard(server, values, asked, value is TAKEN), values, strict=True):
-            assert json.loads(body) == {"v": wanted, "w": ['"' + wanted]}
     plain = posted("text/plain", "{", value, "}")
-    for (_, _, body), wanted in zip(heard(server, values, plain, value is TAKEN), values, strict=True):
-        assert body == b"{" + wanted.encode() + b"}"
+    requests = (form, typed, typed | {"headers": []}, plain)
+    bodies = [sent(server, values, one, value is TAKEN) for one in requests]
+    for *asked, wanted in zip(*bodies, values, strict=True):
+        assert parse_qs(asked[0], keep_blank_values=True) == {"a": ["1"], "v": [wanted], "w": [wanted]}
+        assert json.loads(asked[1]) == json.loads(asked[2]) == {"v": wanted, "w": ['"' + wanted]}
+        assert asked[3] == f"{{{wanted}}}"
 
 
 JSON = st.recursive(
@@ -160,8 +158,7 @@ JSON = st.recursive(
 def test_a_json_value_stands_outside_quotes(server: Server, values: list[Any]) -> None:
     rows = [json.dumps(value) for value in values]
     asked = posted("application/json", '{"v": ', COLUMN, "}")
-    for (_, _, body), wanted in zip(heard(server, rows, asked), values, strict=True):
-        assert json.loads(body) == {"v": wanted}
+    assert [json.loads(body) for body in sent(server, rows, asked)] == [{"v": wanted} for wanted in values]
 
 
 @given(row=TEXTS)
@@ -182,9 +179,8 @@ def test_a_request_whose_variable_is_no_json_value_is_not_sent(server: Server) -
     asked = posted("application/json", '{"v": ', TAKEN, "}")
     server.heard.clear()
     server.values[:] = ["7", "seven", '"8"', "1,2"]
-    tables = _native.run_share(
-        share(server.port, 4, asked, taken=True), {"rows": {"v": ("utf8", ["x"])}}, lambda _: None
-    )
+    rows = {"rows": {"v": ("utf8", ["x"])}}
+    tables = _native.run_share(share(server.port, 4, asked, taken=True), rows, lambda _: None)
     summary = json.loads(tables["summary"]["json"][1][0])["groups"][0]
     assert [body for _, body in server.heard] == [b'{"v": 7}', b'{"v": "8"}']
     assert summary["steps"][1]["errors"] == {"capture": 2}
@@ -261,24 +257,22 @@ measure: {duration: 1s, replicates: 1}
 """
 
 
+def cautions(folder: Path, *rows: str, path: str = "find") -> list[str]:
+    """Write the study with these rows of its table; return what `plan` warns of."""
+    (folder / "study.yaml").write_text(STUDY.replace("find?q", f"{path}?q"))
+    (folder / "words.csv").write_text("\n".join(["text,number", *rows, ""]))
+    return list(api.plan(str(folder), api.Choices(out=folder))["cautions"])
+
+
 def test_plan_names_the_rows_that_are_encoded(tmp_path: Path) -> None:
     """It does not name rows that are sent unchanged, nor those that encoding doesn't change."""
-    (tmp_path / "study.yaml").write_text(STUDY)
-    (tmp_path / "words.csv").write_text("text,number\nplain,1\nred & blue,2\n~.-_,3\n100 %,4\n")
-    (found,) = api.plan(str(tmp_path), api.Choices(out=tmp_path))["cautions"]
+    (found,) = cautions(tmp_path, "plain,1", "red & blue,2", "~.-_,3", "100 %,4")
     assert found.startswith("find encodes row 2 (“red & blue”) and 1 more of word.text in its address: ")
     assert "${word.text:raw}" in found
-    (tmp_path / "words.csv").write_text("text,number\nplain,1\n")
-    assert api.plan(str(tmp_path), api.Choices(out=tmp_path))["cautions"] == []
-
-
-def test_a_row_that_is_no_json_value_is_a_mistake_of_the_study(tmp_path: Path) -> None:
-    (tmp_path / "study.yaml").write_text(STUDY)
-    (tmp_path / "words.csv").write_text("text,number\na,1\nb,two\n")
-    with pytest.raises(SvloadError) as caught:
-        api.plan(str(tmp_path), api.Choices(out=tmp_path))
+    assert cautions(tmp_path, "plain,1") == []
     words = r"study\.yaml:7: .*row 2 \(.two.\) of word\.number is not a JSON value"
-    assert re.search(words, str(caught.value))
+    with pytest.raises(SvloadError, match=words):
+        cautions(tmp_path, "a,1", "b,two")
 
 
 ROOT = Path(__file__).parents[2]
@@ -314,7 +308,5 @@ def test_what_committed_studies_send_stays_as_it_was(file: Path, monkeypatch: py
 def test_a_change_of_what_is_sent_is_seen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, word: str, same: bool
 ) -> None:
-    file = tmp_path / "study.yaml"
-    file.write_text(STUDY.replace("find?q", f"{path}?q"))
-    (tmp_path / "words.csv").write_text(f"text,number\n{word},1\n")
-    assert is_sent_as_it_stands(file, monkeypatch) == same
+    cautions(tmp_path, f"{word},1", path=path)
+    assert is_sent_as_it_stands(tmp_path / "study.yaml", monkeypatch) == same

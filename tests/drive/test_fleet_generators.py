@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -52,13 +53,9 @@ class FakeAgent:
         if self.fails == "load":
             self._notices = [notice(children[0], "exit", {"exit": -9, "role": "generator"})]
         elif self.fails == "late":
-            late = {
-                "error": {
-                    "code": "generator-failed",
-                    "details": {"reason": "share.start_at_ns lies 63 ms in the past"},
-                }
-            }
-            self._notices = [notice(child, "line", late) for child in children]
+            late = {"reason": "share.start_at_ns lies 63 ms in the past"}
+            error = {"error": {"code": "generator-failed", "details": late}}
+            self._notices = [notice(child, "line", error) for child in children]
         elif self.fails != "silent":
             done = {"done": {"summary": {"groups": []}, "tables": "there", "start_at_ns": at_ns}}
             self._notices = [notice(child, "line", done) for child in children]
@@ -89,6 +86,8 @@ class FakeMachine:
         self.cores = SimpleNamespace(load=tuple(range(cores)), servers=(), pinned=False)
 
     def offset(self) -> Offset:
+        if self.agent.fails == "clock":
+            raise ValueError("a clock was set meanwhile")
         return Offset(AHEAD_NS, 1_000, time.monotonic_ns(), 2_000)
 
 
@@ -100,12 +99,7 @@ def share(name: str, tables: tuple[str, ...] = ()) -> Any:
 @pytest.fixture
 def fleet(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr("svload.drive.generators.plain", lambda spec: {})
-    here = FakeAgent("here")
-
-    def made(*machines: FakeMachine) -> FleetGenerators:
-        return FleetGenerators(here, machines)
-
-    return made
+    return lambda *machines: FleetGenerators(FakeAgent("here"), machines)
 
 
 def test_machines_in_turn_then_their_further_cores() -> None:
@@ -123,10 +117,8 @@ def test_each_machine_begins_by_its_own_clock_and_its_tables_come_here(fleet: An
     load = made.load([share("a", ("objects",)), share("b")], {"objects": rows}, tmp_path)
     assert load.start_at_ns - START_MARGIN_NS >= before
     assert [machine.agent.started_at for machine in machines] == [[load.start_at_ns + AHEAD_NS]] * 2
-    assert [(result.share.name, result.machine, result.site) for result in load.results] == [
-        ("a", "h1", "brno"),
-        ("b", "h2", "brno"),
-    ]
+    found = [(result.share.name, result.machine, result.site) for result in load.results]
+    assert found == [("a", "h1", "brno"), ("b", "h2", "brno")]
     assert load.results[1].tables.read_bytes() == b"h2 there"
     assert list(machines[0].agent.files.values()) == [b"path\n/a\n"]
     assert machines[0].agent.told[0]["prepare"]["tables"]["objects"] in machines[0].agent.files
@@ -154,11 +146,8 @@ def test_after_a_start_that_came_too_late_the_next_one_has_a_longer_margin(
 ) -> None:
     machine = FakeMachine("h1", fails="late")
     agent: Any = machine.agent
-    made, first_ns = (
-        (fleet(machine), START_MARGIN_NS)
-        if in_fleet
-        else (Generators(agent, tmp_path, None), Generators.margin_ns)
-    )
+    made = fleet(machine) if in_fleet else Generators(agent, tmp_path, None)
+    first_ns = START_MARGIN_NS if in_fleet else Generators.margin_ns
     with pytest.raises(SvloadError, match="in the past"):
         made.load([share("a"), share("b")], {}, tmp_path)
     agent.fails = ""
@@ -167,10 +156,8 @@ def test_after_a_start_that_came_too_late_the_next_one_has_a_longer_margin(
     assert load.start_at_ns - 4 * first_ns >= before
 
 
-def test_a_load_stopped_as_it_ends_leaves_no_ended_generator_for_the_next(
-    tmp_path: Path, monkeypatch: Any
-) -> None:
-    monkeypatch.setattr("svload.drive.generators.plain", lambda spec: {})
+@pytest.mark.usefixtures("fleet")
+def test_a_load_stopped_as_it_ends_leaves_no_ended_generator_for_the_next(tmp_path: Path) -> None:
     agent: Any = FakeAgent("here")
     generators = Generators(agent, tmp_path, None)
     load = generators.load([share("a")], {}, tmp_path, should_stop=lambda: True)
@@ -179,17 +166,13 @@ def test_a_load_stopped_as_it_ends_leaves_no_ended_generator_for_the_next(
 
 
 def test_a_start_is_common_or_not_at_all() -> None:
-    told: list[int] = []
-    start = CommonStart(2, START_MARGIN_NS, told.append)
-    found: list[int] = []
-    threads = [threading.Thread(target=lambda: found.append(start.wait())) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(HANG_S)
-    assert found == [start.at_ns] * 2
-    assert told == [start.at_ns]
-    broken = CommonStart(2, START_MARGIN_NS, told.append)
+    begun: list[int] = []
+    start = CommonStart(2, START_MARGIN_NS, begun.append)
+    with ThreadPoolExecutor(2) as pool:
+        waits = [pool.submit(start.wait) for _ in range(2)]
+        assert [wait.result(HANG_S) for wait in waits] == [start.at_ns] * 2
+    assert begun == [start.at_ns]
+    broken = CommonStart(2, START_MARGIN_NS, begun.append)
     broken.give_up()
     with pytest.raises(SvloadError):
         broken.wait()
@@ -228,15 +211,9 @@ def test_a_server_that_dies_before_the_start_died_at_0(
     assert offsets == [0]
 
 
-def test_a_clock_that_is_set_during_its_measurement_fails_the_load(
-    fleet: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def offset(machine: FakeMachine) -> Offset:
-        raise ValueError("a clock was set meanwhile")
-
-    monkeypatch.setattr(FakeMachine, "offset", offset)
+def test_a_clock_that_is_set_during_its_measurement_fails_the_load(fleet: Any, tmp_path: Path) -> None:
     with pytest.raises(SvloadError, match="the clock of h1: a clock was set meanwhile"):
-        fleet(FakeMachine("h1")).load([share("a")], {}, tmp_path)
+        fleet(FakeMachine("h1", fails="clock")).load([share("a")], {}, tmp_path)
 
 
 def test_a_stopped_load_has_no_clocks_of_an_earlier_one(fleet: Any, tmp_path: Path) -> None:

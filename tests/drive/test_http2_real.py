@@ -48,9 +48,8 @@ def load(
     port: int, vus: int, streams: int, requests: int, ca: str | None = None, **group: Any
 ) -> dict[str, Any]:
     """Run a closed loop; return the group's summary."""
-    scheme = "http" if ca is None else "https"
     tls = None if ca is None else {"server_name": "web", "ca_pem": ca}
-    endpoint = f"{scheme}://web"
+    endpoint = "https://web" if tls else "http://web"
     request = {"name": "get", "method": "GET", "endpoint": endpoint, "path": [{"text": "/file"}]}
     request |= {"timeout_ns": 20_000 * MS} | group.pop("request", {})
     plain = {
@@ -59,8 +58,7 @@ def load(
         "stop_offset_ns": 20_000 * MS,
         "graceful_stop_ns": 20_000 * MS,
     } | ({} if "scenarios" in group else {"request": request})
-    text = json.dumps(share(plain | group, port, endpoint, tls))
-    tables = _native.run_share(text, {}, lambda text: None)
+    tables = _native.run_share(json.dumps(share(plain | group, port, endpoint, tls)), {}, lambda text: None)
     summary = json.loads(tables["summary"]["json"][1][0])["groups"][0]
     assert summary["due"] == summary["begun"] == summary["ok"] + summary["failed"], summary
     return dict(summary)
@@ -149,8 +147,11 @@ def test_nghttpd_echoes_what_it_was_sent(tmp_path: Path, serve: Serve, certifica
     plain = [] if tls else ["--no-tls"]
     serve(["nghttpd", "--echo-upload", "-a", "127.0.0.1", *plain, str(port), *secure], port)
     size = 3_000_000
-    checks = [{"name": "size", "size_bytes": size}]
-    sent = {"method": "POST", "body": {"random": {"bytes": size}}, "checks": checks}
+    sent = {
+        "method": "POST",
+        "body": {"random": {"bytes": size}},
+        "checks": [{"name": "size", "size_bytes": size}],
+    }
     found = load(port, 8, 4, 40, certificate if tls else None, request=sent)
     assert (found["ok"], found["body_bytes"], found["connections_opened"]) == (40, 40 * size, 2)
     assert found["bytes_sent"] > 40 * size
@@ -186,9 +187,8 @@ def haproxy(folder: Path, serve: Serve, bind: str) -> int:
     port = free_port()
     (folder / "both.pem").write_bytes((folder / "key.pem").read_bytes() + (folder / "cert.pem").read_bytes())
     (folder / "file").write_bytes(b"z" * 10_000)
-    (folder / "haproxy.cfg").write_text(
-        HAPROXY.format(folder=folder, port=port, bind=bind.format(folder=folder))
-    )
+    config = HAPROXY.format(folder=folder, port=port, bind=bind.format(folder=folder))
+    (folder / "haproxy.cfg").write_text(config)
     serve(["haproxy", "-db", "-f", str(folder / "haproxy.cfg")], port)
     return port
 
@@ -203,13 +203,7 @@ def haproxy(folder: Path, serve: Serve, bind: str) -> int:
     ],
 )
 def test_haproxy_logged_what_was_counted(
-    tmp_path: Path,
-    serve: Serve,
-    certificate: str,
-    bind: str,
-    http2: dict[str, int] | None,
-    version: str,
-    connections: int,
+    tmp_path: Path, serve: Serve, certificate: str, bind: str, http2: Any, version: str, connections: int
 ) -> None:
     port = haproxy(tmp_path, serve, bind)
     found = load(port, 32, 1, 1_000, certificate if "ssl" in bind else None, http2=http2)

@@ -30,13 +30,12 @@ INPUTS = {"objects": {"path": ("utf8", [f"/o/{row}" for row in range(30)])}}
 
 
 def config(generators: int = 1, request: Request = REQUEST, **probe: Any) -> CaseConfig:
-    think = ThinkTime(constant_ns=SECOND // 10)
-    many, three = ConstantVus(vus=12, think_time=think), ConstantVus(vus=3, think_time=think)
-    groups = (
+    many, three = (ConstantVus(vus=vus, think_time=ThinkTime(constant_ns=SECOND // 10)) for vus in (12, 3))
+    return case_of(
         Group(name="background", executor=many, request=request, generators=generators),
         Group(name="probe", client="curl", executor=three, request=request, **probe),
+        feeders=(Feeder(name="object", table="objects"),),
     )
-    return case_of(*groups, feeders=(Feeder(name="object", table="objects"),))
 
 
 def shares_of(case: CaseConfig, cores: int, taken: Taken | None = None) -> list[Share]:
@@ -47,8 +46,7 @@ def shares_of(case: CaseConfig, cores: int, taken: Taken | None = None) -> list[
 def asked(shares: list[Share]) -> dict[str, list[bytes]]:
     """Return by group its rehearsed requests, as bytes, in order of their VU."""
     found: dict[str, list[tuple[int, int, int]]] = {}
-    alone = [replace(share.spec, groups=(group,)) for share in shares for group in share.spec.groups]
-    for spec in alone:
+    for spec in (replace(share.spec, groups=(group,)) for share in shares for group in share.spec.groups):
         for name, table in _native.rehearse(text_of(spec), INPUTS, 1_000_000).items():
             columns = unpacked(table)
             rows = zip(*(columns[key] for key in ("vu", "seq", "due_ns")), strict=True)
@@ -78,19 +76,14 @@ def test_one_core_has_one_process_and_cores_enough_one_for_each():
 def test_the_same_is_asked_however_it_is_packed():
     alone = asked(shares_of(config(), MANY_CORES))
     assert set(alone) == {"background", "probe"} and len(alone["background"]) > 100
-    assert asked(shares_of(config(), 1)) == alone
-    assert asked(shares_of(config(2), 2)) == alone
-    assert asked(shares_of(config(10), 1)) == alone, "ten generators in one process"
-    assert asked(shares_of(config(10), 3)) == alone
-
-
-def test_a_process_spins_as_its_most_impatient_group():
-    assert [share.spec.spin_ns for share in shares_of(config(spin_ns=60_000), 1)] == [60_000]
+    for generators, cores in ((1, 1), (2, 2), (10, 1), (10, 3)):
+        assert asked(shares_of(config(generators), cores)) == alone, (generators, cores)
 
 
 @pytest.mark.parametrize("cores", [1, 2])
-def test_each_group_keeps_its_own_word_on_tls_sessions(cores: int):
-    shares = shares_of(config(tls_resumption=False), cores)
+def test_a_process_spins_as_its_most_impatient_group_and_tls_sessions_are_each_groups(cores: int):
+    shares = shares_of(config(tls_resumption=False, spin_ns=60_000), cores)
+    assert [share.spec.spin_ns for share in shares][-1] == 60_000
     found = {group.name: group.tls_resumption for share in shares for group in share.spec.groups}
     assert found == {"background": True, "probe": False}
 
@@ -104,13 +97,9 @@ def test_each_group_has_its_own_variables_of_set_up():
         assert share.values[own.table] == vus[group.name]
 
 
-def test_a_share_names_the_group_that_needs_a_feeder():
-    [share] = shares_of(config(), 1)
-    assert (asks_for(share, "object"), asks_for(share, "other")) == (0, None)
-
-
-def test_many_groups_make_no_long_name():
+def test_many_groups_make_no_long_name_and_the_first_that_needs_a_feeder_is_named():
     case = config()
     many = evolve(case, groups=tuple(evolve(case.groups[0], name=f"group-{k}") for k in range(60)))
     [share] = shares_of(many, 1)
     assert share.name == "group-0.0+59 more"
+    assert (asks_for(share, "object"), asks_for(share, "other")) == (0, None)

@@ -1,4 +1,4 @@
-"""Scenarios divided into shares: any number of generators sends the same steps, variables and rows."""
+"""Scenarios and set-up divided into shares: any number of generators sends the same steps and variables."""
 
 from __future__ import annotations
 
@@ -7,20 +7,37 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.evolve import evolve
 from tests.results import case_of, unpacked
 
 from svload import _native
 from svload.drive.share.cut import build_shares
+from svload.drive.share.request_spec import FeederPart as FeederPiece
+from svload.drive.share.request_spec import TakeHeader, TextPart, ValuePart
 from svload.drive.share.request_spec import TakenPart as TakenPiece
-from svload.drive.share.request_spec import TextPart
-from svload.drive.share.spec import ShareSpec
+from svload.drive.share.requests import Taken
+from svload.drive.share.set_up import taken_of, trial_set_up, vu_set_ups
+from svload.drive.share.spec import FeederSpec, Http2Spec, ShareSpec
 from svload.drive.share.timeline import timeline
 from svload.drive.share.warm import warm_share
 from svload.drive.share.write import text_of
+from svload.model.errors import SvloadError
 from svload.model.executors import ConstantArrivalRate, ConstantVus, Executor, ThinkTime
 from svload.model.facts import Endpoint
 from svload.model.study import CaseConfig
-from svload.model.traffic import Feeder, FeederPart, Group, Request, Scenario, Step, Take, TakenPart, Text
+from svload.model.traffic import (
+    Feeder,
+    FeederPart,
+    Group,
+    Http2,
+    Request,
+    Scenario,
+    SetUp,
+    Step,
+    Take,
+    TakenPart,
+    Text,
+)
 
 MS = 1_000_000
 ENDPOINTS = {
@@ -28,9 +45,11 @@ ENDPOINTS = {
     "http://other": Endpoint(scheme="http", address="127.0.0.1", port=8081),
 }
 OBJECT = FeederPart(feeder="object", column="path")
-LOGIN = Request(name="login", scheme="http", host="shop", path=(Text(text="/login"),), take=(Take(name="token", json_path="t"),))  # fmt: skip
-LOOK = Request(name="look", scheme="http", host="shop", path=(OBJECT,), headers=(("X-T", (TakenPart(taken="token"),)), ("X", (Text(text="y"),))))  # fmt: skip
-AWAY = Request(name="away", scheme="", host="", path=(), url=(TakenPart(taken="token"),))
+TOKEN = TakenPart(taken="token")
+HTTP = {"scheme": "http", "host": "shop"}
+LOGIN = Request(name="login", path=(Text(text="/login"),), take=(Take(name="token", json_path="t"),), **HTTP)
+LOOK = Request(name="look", path=(OBJECT,), headers=(("X-T", (TOKEN,)), ("X", (Text(text="y"),))), **HTTP)
+AWAY = Request(name="away", scheme="", host="", path=(), url=(TOKEN,))
 
 
 def step(request: Request, mean_ns: int = 0) -> Step:
@@ -119,3 +138,88 @@ def test_a_warming_asks_as_the_step_does_without_what_only_the_scenario_knows() 
     assert group.request.take == () and group.scenarios == ()
     inputs = {"objects": {"path": ("utf8", ["/o"] * 30)}}
     assert len(_native.rehearse(text_of(warm.spec), inputs, MS)["warm"]["due_ns"][1]) == 30 * 8
+
+
+SIGN_IN = evolve(LOGIN, method="POST", take=(Take(name="token", header="X-T"),))
+OWN = Request(name="own", path=(TOKEN,), take=(Take(name="key", regex="k=(.*)"),), **HTTP)
+READ = Request(name="read", path=(), headers=(("X-T", (TOKEN,)), ("X-K", (TakenPart(taken="key"),))), **HTTP)
+SET_UP = case_of(
+    Group(name="users", executor=ConstantVus(vus=3), request=READ, generators=2),
+    set_up=(SetUp(request=SIGN_IN), SetUp(request=OWN, once="vu")),
+)
+
+
+def test_the_trial_is_set_up_by_one_iteration_that_returns_its_variables() -> None:
+    share = trial_set_up(SET_UP, 7, ENDPOINTS, ["127.0.0.0/8"], Taken())
+    (group,) = share.spec.groups
+    executor: Any = group.executor
+    assert (executor.kind, executor.iterations, executor.vus) == ("shared-iterations", 1, 1)
+    assert group.report_taken is True
+    (step,) = group.scenarios[0].steps
+    assert step.request.take == (TakeHeader("token", "X-T"),)
+    assert trial_set_up(evolve(SET_UP, set_up=()), 7, ENDPOINTS, [], Taken()) is None
+
+
+def test_each_vu_of_a_group_that_needs_it_is_set_up_with_what_the_trial_took() -> None:
+    shares = vu_set_ups(SET_UP, 7, ENDPOINTS, [], Taken({"token": "t0"}))
+    assert list(shares) == ["users"]
+    (group,) = shares["users"].share.spec.groups
+    executor: Any = group.executor
+    assert (executor.kind, executor.vus, shares["users"].vus) == ("per-vu-iterations", 3, 3)
+    assert executor.spread_ns == 2_000_000  # a thousand VUs a second
+    assert group.scenarios[0].steps[0].request.path == (ValuePart("t0"),)
+
+
+@pytest.mark.parametrize(("spoken", "elsewhere", "expected"), [
+    (False, False, None),
+    (True, False, Http2Spec(streams=1)),
+    ("preferred", False, Http2Spec(streams=1, fallback=True)),
+    (True, True, None),
+])  # fmt: skip
+def test_set_up_speaks_http2_like_the_groups(spoken: Http2, elsewhere: bool, expected: Any) -> None:
+    first = SetUp(request=evolve(SIGN_IN, host="other" if elsewhere else "shop"))
+    groups = (evolve(SET_UP.groups[0], http2=spoken),)
+    case = evolve(SET_UP, groups=groups, set_up=(first, SET_UP.set_up[1]))
+    share = trial_set_up(case, 7, ENDPOINTS, [], Taken())
+    assert share.spec.groups[0].http2 == expected
+    [each] = vu_set_ups(case, 7, ENDPOINTS, [], Taken({"token": "t0"})).values()
+    assert bool(each.share.spec.groups[0].http2) == bool(spoken)
+
+
+def test_what_was_taken_goes_into_every_share_and_into_no_file() -> None:
+    taken = Taken({"token": "t0"}, {"users": {"key": ["k0", "k1", "k2"]}})
+    shares = build_shares(SET_UP, 7, timeline(SET_UP, 10**9), ENDPOINTS, [], taken=taken)
+    assert len(shares) == 2
+    for share in shares:
+        (group,) = share.spec.groups
+        assert group.request.headers == (("X-T", (ValuePart("t0"),)), ("X-K", (FeederPiece("setup", "key"),)))
+        assert group.feeders == {"setup": FeederSpec(table="setup.users", take="vu", vus_total=3)}
+        assert share.values == {"setup.users": {"key": ["k0", "k1", "k2"]}}
+        assert share.tables == ()
+
+
+def summary(taken: list[dict[str, Any]], **step: Any) -> dict[str, Any]:
+    found = {"name": "0", "failed": 0, "errors": {}, "status": {}} | step
+    return {"groups": [{"taken": taken, "steps": [found], "checks_failed": {"0: body contains ok": 1}}]}
+
+
+def test_values_are_in_the_order_of_vus() -> None:
+    taken = [{"vu": 1, "values": {"token": "b"}}, {"vu": 0, "values": {"token": "a"}}]
+    assert taken_of(summary(taken), [SetUp(request=SIGN_IN)], 2) == {"token": ["a", "b"]}
+
+
+@pytest.mark.parametrize(
+    ("step", "words"),
+    [
+        ({"failed": 1, "errors": {"status": 1}, "status": {"401": 1}}, "status 401"),
+        ({"failed": 1, "errors": {"capture": 1}}, "not found in the answer"),
+        ({"failed": 1, "errors": {"check": 1}}, "body contains ok"),
+        ({"failed": 1, "errors": {"connect_refused": 1}}, "connect_refused"),
+        ({}, "no answer came within 30 s"),
+    ],
+)
+def test_a_set_up_that_fails_says_why(step: dict[str, Any], words: str) -> None:
+    with pytest.raises(SvloadError, match=words) as caught:
+        taken_of(summary([], **step), [SetUp(request=SIGN_IN)], 1)
+    assert caught.value.problems[0].code == "set-up-failed"
+    assert "login (POST)" in str(caught.value)

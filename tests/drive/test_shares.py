@@ -1,7 +1,8 @@
-"""Shares divide the plan: for any number of generators the same VUs and arrivals are planned."""
+"""Shares divide the plan: for any number of generators the same VUs, places and arrivals are planned."""
 
 from __future__ import annotations
 
+import resource
 from dataclasses import replace
 from typing import Any
 
@@ -12,15 +13,19 @@ from tests.evolve import evolve
 from tests.results import case_of, unpacked
 
 from svload import _native
+from svload.drive.places import RESERVE, places_of
 from svload.drive.share.cut import build_shares
 from svload.drive.share.request_spec import BodySpec, SecretPart, TextPart, ValuePart
 from svload.drive.share.request_spec import FeederPart as FeederPiece
 from svload.drive.share.request_spec import SizeLaw as Law
 from svload.drive.share.requests import Taken
-from svload.drive.share.spec import EndpointSpec, ShareSpec
+from svload.drive.share.spec import EndpointSpec, GroupSpec, Http2Spec, ShareSpec
 from svload.drive.share.timeline import shortened, timeline
 from svload.drive.share.warm import SLOTS, warm_share
 from svload.drive.share.write import text_of
+from svload.drive.totals import merge_summaries
+from svload.host import connection_room
+from svload.model.bounds import VUS
 from svload.model.executors import (
     ConstantArrivalRate,
     ConstantVus,
@@ -32,7 +37,8 @@ from svload.model.executors import (
     ThinkTime,
 )
 from svload.model.facts import Endpoint
-from svload.model.results import GroupSummary
+from svload.model.plan import Room
+from svload.model.results import GroupSummary, Http2Summary
 from svload.model.stages import Stage
 from svload.model.study import CaseConfig
 from svload.model.traffic import Body, Feeder, FeederPart, Group, Request, SizeLaw, TakenPart, Text
@@ -40,7 +46,10 @@ from svload.model.traffic import Body, Feeder, FeederPart, Group, Request, SizeL
 REQUEST = Request(
     name="fetch", scheme="http", host="cache", path=(FeederPart(feeder="object", column="path"),)
 )
-ENDPOINTS = {"http://cache": Endpoint(scheme="http", address="127.0.0.1", port=8080)}
+ENDPOINTS = {
+    f"http://{name}": Endpoint(scheme="http", address="127.0.0.1", port=port)
+    for name, port in (("cache", 8080), ("backend", 9))
+}
 
 
 def config(executor: Executor, generators: int = 1, **group: Any) -> CaseConfig:
@@ -56,47 +65,47 @@ def shares_of(case: CaseConfig) -> list[ShareSpec]:
     return [share.spec for share in build_shares(case, 7, times, ENDPOINTS, ["127.0.0.0/8"])]
 
 
-def executor_of(spec: ShareSpec) -> Any:
-    """Return the executor of its first group, of any kind."""
-    return spec.groups[0].executor
+def background_of(case: CaseConfig) -> tuple[list[GroupSpec], list[Any]]:
+    """Return the background group of each share that has it, and their executors, of any kind."""
+    groups = [spec.groups[0] for spec in shares_of(case) if spec.groups[0].name == "background"]
+    return groups, [group.executor for group in groups]
 
 
-@given(vus=st.integers(1, 200), generators=st.integers(1, 12))
-def test_every_vu_is_in_exactly_one_share(vus: int, generators: int):
-    case = config(ConstantVus(vus=vus), min(generators, vus))
-    own = [executor_of(spec) for spec in shares_of(case) if spec.groups[0].name == "background"]
-    numbers = [one.vu_from + k * one.vu_step for one in own for k in range(one.vus)]
-    assert sorted(numbers) == list(range(vus))
+@given(vus=st.integers(1, 300), streams=st.just(0) | st.integers(1, 40), generators=st.integers(1, 12))
+def test_no_user_is_lost_and_no_connection_is_cut(vus: int, streams: int, generators: int):
+    """The users of one HTTP/2 connection stay together; without streams each user has its own."""
+    connections = -(-vus // (streams or 1))
+    http2 = {"http2": True, "streams": streams} if streams else {}
+    groups, cut = background_of(config(ConstantVus(vus=vus), min(generators, connections), **http2))
+    assert sorted(one.vu_from + k * one.vu_step for one in cut for k in range(one.vus)) == list(range(vus))
+    assert sum(-(-one.vus // (streams or 1)) for one in cut) == connections
+    assert all(group.http2 == (Http2Spec(streams=streams) if streams else None) for group in groups)
 
 
-def test_arrivals_are_cut_by_index():
-    case = config(ConstantArrivalRate(rate_rps=500, max_vus=64), 4)
-    cut: list[Any] = [spec.groups[0].executor for spec in shares_of(case)[:4]]
-    assert [(part.index_from, part.index_step) for part in cut] == [(0, 4), (1, 4), (2, 4), (3, 4)]
-    assert sum(part.max_vus for part in cut) == 64
-
-
-def test_ramps_come_before_the_window_and_the_probe_waits_for_them():
-    case = config(ConstantVus(vus=10, ramp_up_ns=3_000_000_000))
-    background, probe = shares_of(case)
-    assert background.window_ns == (3_000_000_000, 23_000_000_000)
-    assert probe.groups[0].start_offset_ns == 3_000_000_000
-    assert {spec.groups[0].stop_offset_ns for spec in (background, probe)} == {23_000_000_000}
+@pytest.mark.parametrize(
+    ("generators", "http2", "places"),
+    [(4, {}, [16, 16, 16, 16]), (3, {"http2": "preferred", "streams": 16}, [32, 16, 16])],
+    ids=["HTTP/1.1", "whole connections of HTTP/2"],
+)
+def test_arrivals_are_cut_by_index(generators: int, http2: dict[str, Any], places: list[int]):
+    case = config(ConstantArrivalRate(rate_rps=500, max_vus=64), generators, **http2)
+    groups, cut = background_of(case)
+    assert [(one.index_from, one.index_step) for one in cut] == [(at, generators) for at in range(generators)]
+    assert [one.max_vus for one in cut] == places
+    assert groups[0].http2 == (Http2Spec(streams=16, fallback=True) if http2 else None)
+    assert set(shares_of(case)[0].endpoints) == {"http://cache"}, "only the group's own target"
 
 
 def test_ramps_one_after_another_all_come_before_the_window():
-    case = config(ConstantVus(vus=10, ramp_up_ns=3_000_000_000))
-    more = Group(
-        name="more",
-        executor=ConstantVus(vus=1, ramp_up_ns=2_000_000_000),
-        request=REQUEST,
-        start_when="background",
-    )
-    first, probe = case.groups
-    waiting = probe.model_copy(update={"start_when": "more"})
-    shares = shares_of(case_of(first, more, waiting, feeders=case.feeders))
-    groups = {group.name: group.start_offset_ns for share in shares for group in share.groups}
-    assert groups == {"background": 0, "more": 3_000_000_000, "probe": 5_000_000_000}
+    first, probe = config(ConstantVus(vus=10, ramp_up_ns=3_000_000_000)).groups
+    second = ConstantVus(vus=1, ramp_up_ns=2_000_000_000)
+    more = Group(name="more", executor=second, request=REQUEST, start_when="background")
+    feeders = (Feeder(name="object", table="objects"),)
+    shares = shares_of(case_of(first, more, evolve(probe, start_when="more"), feeders=feeders))
+    groups = {group.name: group for share in shares for group in share.groups}
+    starts_ns = {"background": 0, "more": 3_000_000_000, "probe": 5_000_000_000}
+    assert {name: group.start_offset_ns for name, group in groups.items()} == starts_ns
+    assert {group.stop_offset_ns for group in groups.values()} == {25_000_000_000}
     assert {share.window_ns for share in shares} == {(5_000_000_000, 25_000_000_000)}
 
 
@@ -150,13 +159,6 @@ def test_a_warming_has_time_for_all_its_rows():
     assert warmed(1)[0].groups[0].stop_offset_ns > 100e9
 
 
-def test_only_the_groups_own_target_is_in_its_share():
-    more = ENDPOINTS | {"http://backend": Endpoint(scheme="http", address="127.0.0.1", port=9)}
-    case = config(ConstantVus(vus=1))
-    shares = build_shares(case, 7, timeline(case, 10**9), more, [])
-    assert set(shares[0].spec.endpoints) == {"http://cache"}
-
-
 STAGES = (Stage(duration_ns=4_000_000_000, target=9), Stage(duration_ns=6_000_000_000, target=2))
 
 
@@ -171,16 +173,14 @@ STAGES = (Stage(duration_ns=4_000_000_000, target=9), Stage(duration_ns=6_000_00
 )
 def test_every_executor_is_cut_and_stops_where_its_stages_end(executor: Executor, stop_ns: int):
     case = config(executor, 4)
-    cut = [spec.groups[0] for spec in shares_of(case) if spec.groups[0].name == "background"]
-    assert {group.stop_offset_ns for group in cut} == {stop_ns}
-    assert {group.executor.kind for group in cut} == {executor.kind}
-    own: list[Any] = [group.executor for group in cut]
-    assert sum(one.max_vus if hasattr(one, "max_vus") else one.vus for one in own) == 9
-    for group, spec in zip(cut, shares_of(case), strict=False):
+    groups, cut = background_of(case)
+    assert {group.stop_offset_ns for group in groups} == {stop_ns}
+    assert {one.kind for one in cut} == {executor.kind}
+    assert sum(one.max_vus if hasattr(one, "max_vus") else one.vus for one in cut) == 9
+    for spec in shares_of(case)[:4]:
         # The engine reads what is written here.
         sure = replace(spec, endpoints={"http://cache": EndpointSpec(address="127.0.0.1:1")})
         table = {"path": ("utf8", ["/a", "/b"])}
-        assert group.executor.kind == executor.kind
         assert set(_native.rehearse(text_of(sure), {"objects": table}, 5_000_000)) == {"background"}
 
 
@@ -228,3 +228,60 @@ def test_a_secret_is_distinguished_from_other_texts() -> None:
     result = (TextPart("a "), SecretPart("hush"), ValuePart("given"))
     assert written.headers == (("X-T", result),)
     assert written.body == BodySpec(text=result)
+
+
+ROOM, WIDE = Room(descriptors=20_000, local_ports=28_000), Room(descriptors=10**7, local_ports=10**7)
+TO_200 = (Stage(duration_ns=10**9, target=200), Stage(duration_ns=10**9, target=10))
+
+
+@pytest.mark.parametrize(
+    ("executor", "timeout_s", "generators", "room", "expected"),
+    [
+        (ConstantArrivalRate(rate_rps=500), 30, 1, ROOM, (15_000, "rate × timeout")),
+        (ConstantArrivalRate(rate_rps=0.01), 1, 1, ROOM, (1, "rate × timeout")),
+        (ConstantArrivalRate(rate_rps=0.01), 1, 3, ROOM, (3, "rate × timeout")),
+        (ConstantArrivalRate(rate_rps=2_000), 30, 1, ROOM, (20_000 - RESERVE, "the generators' descriptors")),
+        (ConstantArrivalRate(rate_rps=2_000), 30, 4, ROOM, (28_000 - RESERVE, "this machine's local ports")),
+        (ConstantArrivalRate(rate_rps=1e6), 30, 1, WIDE, (VUS.most, "what the engine takes")),
+        (RampingArrivalRate(stages=TO_200), 2, 1, Room(), (400, "rate × timeout")),
+        (ConstantArrivalRate(rate_rps=500, max_vus=7), 30, 1, Room(), (7, "as the study says")),
+        (ConstantVus(vus=4), 30, 1, Room(), None),
+    ],
+)
+def test_fewest_places(
+    executor: Executor, timeout_s: float, generators: int, room: Room, expected: tuple[int, str] | None
+) -> None:
+    """Stages need those of their highest rate; a closed loop has as many as users."""
+    request = evolve(REQUEST, timeout_ns=round(timeout_s * 1e9))
+    asked = Group(name="crowd", executor=executor, request=request, generators=generators)
+    assert places_of(asked, room) == expected
+
+
+@given(rate_rps=st.floats(0.1, 5_000), generators=st.integers(1, 12))
+def test_shares_deal_all_places_out(rate_rps: float, generators: int) -> None:
+    case = config(ConstantArrivalRate(rate_rps=rate_rps), generators)
+    dealt = [one.max_vus for one in background_of(case)[1]]
+    places = places_of(case.groups[0], Room())
+    assert sum(dealt) == places.most
+    assert max(dealt) - min(dealt) <= 1
+
+
+def test_this_machines_room_is_what_the_kernel_allows() -> None:
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert connection_room(hard).descriptors == hard
+    assert connection_room(2**40).descriptors == hard, "nobody may have more than fs.nr_open"
+    assert 1 <= connection_room(1).local_ports <= 65_535
+
+
+def test_what_shares_counted_is_added() -> None:
+    class Result:
+        def __init__(self, http2: dict[str, Any]) -> None:
+            self.share = type("Share", (), {"groups": (0,)})
+            self.summary = {"groups": [{"name": "load", "http2": http2}]}
+
+    counts = {"connections": 2, "requests": 9, "stream_waits": 1, "fallbacks": 0}
+    one = counts | {"resets": {"CANCEL": 1}, "goaways": {}}
+    two = one | {"resets": {"CANCEL": 2, "NO_ERROR": 1}, "goaways": {"NO_ERROR": 4}}
+    (group,) = merge_summaries([Result(one), Result(two)], ["load"])
+    ends = {"resets": {"CANCEL": 3, "NO_ERROR": 1}, "goaways": {"NO_ERROR": 4}}
+    assert group.http2 == Http2Summary(connections=4, requests=18, stream_waits=2, **ends)

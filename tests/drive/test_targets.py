@@ -1,16 +1,25 @@
-"""No host outside is looked up or connected to unless the user named it."""
+"""No host outside is looked up or connected to unless the user named it; certificates that either side requires."""
 
 from __future__ import annotations
 
 import socket
-from contextlib import ExitStack
+import ssl
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
+import trustme
+from tests.servers import speaking
 
+from svload.drive.probe import probe
+from svload.drive.share.cut import redirect_tls
 from svload.drive.targets import allowed_blocks, is_authorised, parse_url, resolve_target
-from svload.model.errors import SvloadError
+from svload.model.errors import SvloadError, fail
+from svload.model.executors import ConstantVus
 from svload.model.facts import Endpoint
+from svload.model.request_hints import HINTS
+from svload.model.traffic import Group, Request
 
 
 @pytest.mark.parametrize(
@@ -50,9 +59,11 @@ def test_an_unknown_host_is_not_even_looked_up(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_loopback_needs_no_permission_and_a_named_host_has_it():
-    assert is_authorised("127.0.0.9") and is_authorised("::1") and is_authorised("localhost")
-    assert not is_authorised("10.0.0.1") and not is_authorised("localhost.example.test")
+    assert all(map(is_authorised, ("127.0.0.9", "::1", "localhost")))
+    assert not any(map(is_authorised, ("10.0.0.1", "localhost.example.test")))
     assert is_authorised("10.0.0.1", ["10.0.0.1"])
+    outside = Endpoint(scheme="http", address="10.1.2.3", port=80)
+    assert allowed_blocks([outside]) == ["127.0.0.0/8", "::1/128", "10.1.2.3/32"]
 
 
 @pytest.mark.parametrize(
@@ -104,6 +115,74 @@ def test_a_socket_is_authorised_by_its_path(tmp_path: Path):
     assert allowed_blocks([endpoint]) == ["127.0.0.0/8", "::1/128", f"unix:{path}"]
 
 
-def test_blocks_are_loopback_and_exactly_the_named_addresses():
-    outside = Endpoint(scheme="http", address="10.1.2.3", port=80)
-    assert allowed_blocks([outside]) == ["127.0.0.0/8", "::1/128", "10.1.2.3/32"]
+LAB = {"ca_pem": "LAB"}
+
+
+@pytest.mark.parametrize(
+    ("follow", "system", "endpoints", "expected"),
+    [
+        (0, "SYSTEM", {"http://w": {}}, None),  # without redirects no authority is needed
+        (1, "SYSTEM", {"http://w": {}, "https://w": LAB, "https://v": LAB}, ("LABSYSTEM", True)),
+        (1, "SYSTEM", {"http://w": {"verify": False}, "https://v": {}}, (None, False)),  # nor after one
+        (1, "", {"http://w": {}}, None),  # a system without authorities trusts nobody
+    ],
+)
+def test_redirects_trust_the_labs_authorities_and_the_systems(
+    follow: int, system: str, endpoints: dict[str, Any], expected: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def authorities() -> str:
+        if not system:
+            raise fail("lab-failed", reason="none", hint="")
+        return system
+
+    monkeypatch.setattr("svload.drive.share.cut.system_authorities", authorities)
+    request = Request(name="get", scheme="http", host="w", path=(), follow_redirects=follow)
+    group = Group(name="g", executor=ConstantVus(vus=1), request=request)
+    address = {"scheme": "http", "address": "127.0.0.1", "port": 1}
+    tls = redirect_tls([group], {name: Endpoint(**address, **more) for name, more in endpoints.items()})
+    assert (tls and (tls.ca_pem, tls.verify)) == expected
+
+
+ALERT, CLOSED, EMPTY = "tls_alert", "tls_closed", "empty_answer"
+TLS12, TLS13 = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3
+
+
+def refusing(authority: trustme.CA, version: ssl.TLSVersion, alert: bool) -> AbstractContextManager[int]:
+    """Serve a port that asks clients for their certificate, and closes with an alert or without one."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    authority.configure_trust(context)
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.minimum_version = context.maximum_version = version
+
+    def talk(peer: socket.socket) -> None:
+        read, write = ssl.MemoryBIO(), ssl.MemoryBIO()
+        tls = context.wrap_bio(read, write, server_side=True)
+        while True:
+            try:
+                tls.do_handshake()
+            except ssl.SSLWantReadError:
+                peer.sendall(write.read())
+                read.write(peer.recv(65536))
+            except ssl.SSLError:
+                break
+        if alert:
+            peer.sendall(write.read())
+        peer.shutdown(socket.SHUT_WR)
+        while peer.recv(65536):  # unread data would turn the close into a reset
+            pass
+
+    return speaking(talk)
+
+
+@pytest.mark.parametrize(
+    ("version", "alert", "error"),
+    [(TLS12, True, ALERT), (TLS13, True, ALERT), (TLS12, False, CLOSED), (TLS13, False, EMPTY)],
+)
+def test_the_hint_names_the_client_certificate(version: ssl.TLSVersion, alert: bool, error: str) -> None:
+    authority = trustme.CA()
+    with refusing(authority, version, alert) as port:
+        (row,) = probe(f"https://127.0.0.1:{port}/", ca_pem=authority.cert_pem.bytes().decode())
+    assert row["error"] == error
+    named = {name for name, hint in HINTS.items() if "client certificate" in hint}
+    assert named == {ALERT, CLOSED, EMPTY}, "not in errors of the server's certificate"
