@@ -101,9 +101,7 @@ def spans_ns(start_vus: int, stages: Sequence[Stage], vu: int) -> list[tuple[int
     """Return when user number `vu` (from 0) is active: spans [on, off). On the way up there are n users as
     soon as the line reaches n, on the way down n as soon as it has come down to n."""
     spans: list[tuple[int, int]] = []
-    on = 0 if start_vus > vu else None
-    at = 0
-    low = start_vus
+    on, at, low = 0 if start_vus > vu else None, 0, start_vus
     for stage in stages:
         begin, length, high = at, stage.duration_ns, round(stage.target)
         at = begin + length
@@ -143,11 +141,10 @@ def test_users_in_stages_follow_the_line(start: int, ramp: tuple[Stage, ...], ge
     assert planned == pytest.approx(executor.users_ns(0, 60 * S), abs=2 * 9 * len(ramp) + 1)
 
 
-@given(
-    start=st.integers(0, 5),
-    ramp=stages(9, whole=True),
-    window=st.tuples(st.integers(0, 16 * S), st.integers(0, 16 * S)),
-)
+WINDOWS = st.tuples(st.integers(0, 16 * S), st.integers(0, 16 * S))
+
+
+@given(start=st.integers(0, 5), ramp=stages(9, whole=True), window=WINDOWS)
 def test_user_spans_sum_to_their_total(start: int, ramp: tuple[Stage, ...], window: tuple[int, int]) -> None:
     low, high = sorted(window)
     spans = [span for vu in range(9) for span in spans_ns(start, ramp, vu)]
@@ -155,11 +152,7 @@ def test_user_spans_sum_to_their_total(start: int, ramp: tuple[Stage, ...], wind
     assert users_ns(start, ramp, low, high) == pytest.approx(planned, abs=2 * 9 * len(ramp) + 1)
 
 
-@given(
-    vus=st.integers(1, 50),
-    ramp_ns=st.integers(0, 5 * S),
-    window=st.tuples(st.integers(0, 9 * S), st.integers(0, 9 * S)),
-)
+@given(vus=st.integers(1, 50), ramp_ns=st.integers(0, 5 * S), window=WINDOWS)
 def test_users_that_come_one_after_another_and_stay(vus: int, ramp_ns: int, window: tuple[int, int]) -> None:
     low, high = sorted(window)
     executor = ConstantVus(vus=vus, ramp_up_ns=ramp_ns)
@@ -175,9 +168,8 @@ def test_shared_iterations_are_dealt_and_all_made(vus: int, more: int, generator
     executor = SharedIterations(vus=vus, iterations=vus + more, think_time=ThinkTime(exponential_ns=2 * MS))
     rows = played(executor, generators)
     assert len(rows) == executor.work
-    by_share = Counter(row["vu"] % generators for row in rows)
     dealt = Counter(iteration % vus % generators for iteration in range(executor.work))
-    assert by_share == dealt
+    assert Counter(row["vu"] % generators for row in rows) == dealt
 
 
 @settings(deadline=None, max_examples=20)
@@ -188,17 +180,16 @@ def test_each_user_makes_its_own_iterations(vus: int, iterations: int, generator
     assert counts == dict.fromkeys(range(vus), iterations)
 
 
-def _cycles(executor: Any) -> list[int]:
-    dues = [row["due_ns"] for row in played(executor, duration_ns=2 * S)]
+def _cycles(**options: Any) -> list[int]:
+    """Return the times in ns from each start of a single user to the next."""
+    dues = [row["due_ns"] for row in played(ConstantVus(vus=1, **options), duration_ns=2 * S)]
     return [after - before for before, after in itertools.pairwise(dues)]
 
 
 def test_pacing_and_think_time_are_the_cycle() -> None:
-    paced = _cycles(ConstantVus(vus=1, pacing_ns=20 * MS))
-    assert set(paced) == {20 * MS}
-    thinking = _cycles(ConstantVus(vus=1, pacing_ns=20 * MS, think_time=ThinkTime(constant_ns=30 * MS)))
+    assert set(_cycles(pacing_ns=20 * MS)) == {20 * MS}
+    thinking = _cycles(pacing_ns=20 * MS, think_time=ThinkTime(constant_ns=30 * MS))
     assert set(thinking) == {30 * MS + SERVICE_NS}
     law = ThinkTime(lognormal_ns=(2 * MS, 9 * MS))
-    drawn = _cycles(ConstantVus(vus=1, think_time=law))
-    mean = sum(drawn) / len(drawn) - SERVICE_NS
-    assert mean == pytest.approx(law.mean_ns, rel=0.2)
+    drawn = _cycles(think_time=law)
+    assert sum(drawn) / len(drawn) - SERVICE_NS == pytest.approx(law.mean_ns, rel=0.2)

@@ -33,11 +33,6 @@ WRITTEN = {"executor": "constant-vus", "vus": 4, "request": "get"}
 BOUNDED = [one for one in group_options() if one.option.most is not None]
 
 
-def other(one: Described) -> Any:
-    """Return a value as a study writes it, which is not the default."""
-    return written(one)[1]
-
-
 def group_of(**written: Any) -> Group:
     part = TypeAdapter(schema_traffic.AnyOneGroup).validate_python(WRITTEN | written)
     return read_group("load", part, REQUEST, (), ("load",))
@@ -51,10 +46,10 @@ def shares_of(group: Group) -> list[str]:
 @pytest.mark.parametrize("one", group_options(), ids=lambda one: one.key)
 def test_it_goes_from_the_study_to_the_engine(one: Described) -> None:
     beside = BESIDE.get(one.key, {})
-    plain, group = group_of(**beside), group_of(**beside, **{one.key: other(one)})
+    plain, group = group_of(**beside), group_of(**beside, **{one.key: written(one)[1]})
     assert getattr(plain, one.name) == one.default != getattr(group, one.name)
     assert shares_of(group) != shares_of(plain)
-    assert [_native.share_fault(share, {}) for share in shares_of(group)] == [None] * len(shares_of(group))
+    assert {_native.share_fault(share, {}) for share in shares_of(group)} == {None}
 
 
 def test_it_stands_in_the_reference() -> None:
@@ -69,10 +64,10 @@ def test_it_stands_in_the_reference() -> None:
 def test_beyond_its_bound_it_is_refused_and_the_reason_told(one: Described) -> None:
     bound = one.option.most
     most, more = bound.most, bound.most + 1
-    written: tuple[Any, Any] = (f"{most / 1e9:.9f}s", f"{more / 1e9:.9f}s") if one.is_time else (most, more)
-    assert getattr(group_of(**{one.key: written[0]}), one.name) == most
+    fits, exceeds = (f"{value / 1e9:.9f}s" if one.is_time else value for value in (most, more))
+    assert getattr(group_of(**{one.key: fits}), one.name) == most
     with pytest.raises(ValidationError, match="can be planned") as caught:
-        group_of(**{one.key: written[1]})
+        group_of(**{one.key: exceeds})
     assert bound.because in str(caught.value)
     with pytest.raises(ValidationError):
         Group(**{one.name: more}, name="load", executor=group_of().executor, request=REQUEST)
@@ -83,7 +78,8 @@ def test_its_flag_writes_it_into_the_study(one: Described) -> None:
     command = typer.main.get_command(app).commands["load"]
     [flag] = [option for option in command.params if f"--{one.key.replace('_', '-')}" in option.opts]
     assert flag.help == one.option.flag
-    value = other(one).replace(" ", "") if one.is_time else other(one)
+    value = written(one)[1]
+    value = value.replace(" ", "") if one.is_time else value
     study = quick_study(QuickLoad("http://127.0.0.1:9", rate_rps=9.0, options={one.key: value}))
     assert json.loads(study)["traffic"]["load"][one.key] == value
 

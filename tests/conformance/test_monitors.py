@@ -31,12 +31,9 @@ UNITS = re.compile(r"_(seconds|bytes|ratio|total)$")
 KINDS = load_monitors()
 
 
-def test_every_file_of_the_folder_is_found() -> None:
+def test_every_file_of_the_folder_is_found_and_names_are_unique() -> None:
     files = {path.stem for path in Path(folder.__file__).parent.glob("*.py")} - {"__init__"}
     assert {Path(inspect.getfile(kind)).stem for kind in KINDS} == files
-
-
-def test_names_are_unique() -> None:
     assert len({kind.name for kind in KINDS}) == len(KINDS)
 
 
@@ -44,19 +41,14 @@ def test_names_are_unique() -> None:
 class TestEveryMonitor:
     def test_it_says_what_it_is(self, kind: type[Monitor]) -> None:
         assert re.fullmatch(r"[a-z][a-z0-9_]*", kind.name)
-        assert kind.summary
-        assert kind.summary[-1] != "."
-        assert kind.interval_s >= 0
-        assert kind.__doc__
+        assert kind.summary and kind.summary[-1] != "."
+        assert kind.interval_s >= 0 and kind.__doc__
 
     def test_every_metric_is_documented_with_its_unit(self, kind: type[Monitor]) -> None:
         assert kind.metrics
         for metric, text in {**kind.metrics, **SAMPLER_METRICS}.items():
-            assert re.fullmatch(r"[a-z][a-z0-9_]*", metric)
-            assert text
-            assert UNITS.search(metric) or text.startswith("number of"), (
-                f"{metric} has no unit and is no number of things"
-            )
+            assert re.fullmatch(r"[a-z][a-z0-9_]*", metric) and text
+            assert UNITS.search(metric) or text.startswith("number of"), f"{metric} has no unit and no number"
             if metric.endswith("_total") and not re.search(r"_(seconds|bytes)_total$", metric):
                 assert "number of" in text, f"{metric} counts something; its text says what"
 
@@ -68,8 +60,7 @@ class TestEveryMonitor:
             assert limit.name and limit.name[-1] != "."
             assert 0 < limit.at <= 1
         for refusal in kind.refusals:
-            assert refusal.counter in kind.metrics
-            assert refusal.counter.endswith("_total")
+            assert refusal.counter in kind.metrics and refusal.counter.endswith("_total")
             assert refusal.means and refusal.means[-1] != "."
         assert len({limit.name for limit in kind.limits}) == len(kind.limits)
         assert len({refusal.counter for refusal in kind.refusals}) == len(kind.refusals)
@@ -100,8 +91,8 @@ class TestEveryMonitor:
 
 
 def test_the_host_and_a_service_get_theirs() -> None:
-    of_host = [kind.name for kind in monitors_for(None)]
-    assert of_host == ["host", "others", "qdisc"]
+    of_host = ["host", "others", "qdisc"]
+    assert [kind.name for kind in monitors_for(None)] == of_host
     assert {kind.name for kind in monitors_for(FACTS)} == {kind.name for kind in KINDS} - {*of_host}
     assert monitors_for({"service": "x"}) == []
 
@@ -111,10 +102,8 @@ def test_criteria_can_name_every_metric_of_a_service() -> None:
     it."""
     names = monitored_names()
     for kind in KINDS:
-        if not kind.reads(None):
-            assert all(names[f"{kind.name}.{metric}"].metric == metric for metric in kind.metrics)
-            assert all(metric in names for metric in kind.metrics)
-    assert names["throttled"].how == "share"
-    assert names["throttled"].dimension == "ratio"
+        for metric in () if kind.reads(None) else kind.metrics:
+            assert names[f"{kind.name}.{metric}"].metric == metric and metric in names
+    assert (names["throttled"].how, names["throttled"].dimension) == ("share", "ratio")
     assert names["threads_limited"].how == "growth"
     assert names["rss"].dimension == "size_bytes"

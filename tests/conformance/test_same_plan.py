@@ -87,13 +87,8 @@ def load(
     server: Server, executor: Executor, generators: int, seed: int = 11, duration_ns: int = 500 * MS
 ) -> Asked:
     """Load the server by one plan, cut into `generators` shares that run in parallel from a common start."""
-    group = Group(
-        name="load",
-        executor=executor,
-        request=Request(name="get", scheme="http", host="store", path=PATH, expect_status=((200, 499),)),
-        generators=generators,
-        record="rows",
-    )
+    request = Request(name="get", scheme="http", host="store", path=PATH, expect_status=((200, 499),))
+    group = Group(name="load", executor=executor, request=request, generators=generators, record="rows")
     config = case_of(group, name="case", feeders=(Feeder(name="object", table="objects"),))
     endpoints = {"http://store": Endpoint(scheme="http", address="127.0.0.1", port=server.http)}
     shares = build_shares(config, seed, timeline(config, duration_ns), endpoints, ["127.0.0.0/8"])
@@ -118,15 +113,13 @@ def _run(share: Share, start_ns: int) -> list[dict[str, int]]:
 @pytest.mark.parametrize("arrivals", ["constant", "poisson"])
 def test_open_loop_asks_the_same_at_the_same_offsets(server: Server, arrivals: Any) -> None:
     executor = ConstantArrivalRate(rate_rps=400, max_vus=300, arrivals=arrivals)
-    once = load(server, executor, 1)
-    again = load(server, executor, 1)
-    three = load(server, executor, 3)
+    once, *others = (load(server, executor, generators) for generators in (1, 1, 3))
     assert 150 < len(once.log) < 260
-    assert once.requests() == again.requests() == three.requests()
-    due = [{row["seq"]: (row["due_ns"], row["row"]) for row in asked.rows} for asked in (once, again, three)]
-    assert due[0] == due[1] == due[2]
-    for asked, planned in zip((once, again, three), due, strict=True):
-        late = [received_ns - planned[number][0] for _, number, _, received_ns in asked.log]
+    due = {row["seq"]: (row["due_ns"], row["row"]) for row in once.rows}
+    for asked in (once, *others):
+        assert asked.requests() == once.requests()
+        assert {row["seq"]: (row["due_ns"], row["row"]) for row in asked.rows} == due
+        late = [received_ns - due[number][0] for _, number, _, received_ns in asked.log]
         assert min(late) >= 0, "nothing arrives before it is due"
     server.ask("POST", "/config", json.dumps({"service_time": {"constant_ns": 20 * MS}}).encode())
     slow = load(server, executor, 3)
@@ -146,10 +139,8 @@ def test_closed_loop_walks_the_same_sequence_however_far_it_gets(server: Server,
     assert set(far) == set(near) == set(range(users))
     for user, sequence in near.items():
         common = min(len(sequence), len(far[user]))
-        assert common > 0
-        assert far[user][:common] == sequence[:common]
-        first = ROWS * user // users
-        walked = [PATHS[(first + step) % ROWS] for step in range(len(far[user]))]
+        assert far[user][:common] == sequence[:common] != []
+        walked = [PATHS[(ROWS * user // users + step) % ROWS] for step in range(len(far[user]))]
         assert [path for path, _ in far[user]] == walked
     pauses = [_pauses(asked.rows) for asked in (fast, slow)]
     for user in near:
@@ -163,6 +154,6 @@ def _pauses(rows: Sequence[dict[str, int]]) -> dict[int, list[int]]:
     for row in sorted(rows, key=lambda row: row["seq"]):
         users[row["vu"]].append(row)
     return {
-        user: [after["due_ns"] - before["done_ns"] for before, after in pairwise(mine)]
-        for user, mine in users.items()
+        vu: [after["due_ns"] - before["done_ns"] for before, after in pairwise(own)]
+        for vu, own in users.items()
     }

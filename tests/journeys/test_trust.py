@@ -37,7 +37,7 @@ def downloaded(world: World, lab: dict[str, Any]) -> Path:
 
 def labs(acted: Path) -> dict[str, dict[str, Any]]:
     """Labs that would write `acted`, or connect to the outside; all options of all kits:
-    tests/conformance/test_kit_trust.py."""
+    tests/conformance/test_kits.py."""
     return {
         "command": {"app": {"run": f"touch {acted}"}},
         "nginx": {"app": {"kit": "nginx", "tuning": {"error_log": str(acted)}}},
