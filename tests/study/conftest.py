@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,8 @@ from typing import Any
 import pytest
 
 from svload.model.errors import ExitCode, Problem, SvloadError
-from svload.model.study import Lock
-from svload.study import load_study
+from svload.model.study import CaseConfig, Lock
+from svload.study import load_study, resolve
 
 SMALL = """\
 name: small
@@ -54,13 +55,30 @@ profiles:
 """
 
 
-def problems_of(folder: Path, text: str, **options: Any) -> tuple[Problem, ...]:
-    """Return the problems of a study with that text."""
-    (folder / "study.yaml").write_text(text, encoding="utf-8")
+Study = str | bytes | dict[str, Any]
+
+
+def load_text(folder: Path, study: Study, **options: Any) -> Lock:
+    """Return the lock of a study with that text, or of those values."""
+    text = json.dumps(study) if isinstance(study, dict) else study
+    (folder / "study.yaml").write_bytes(text.encode() if isinstance(text, str) else text)
+    return load_study(folder, **options)
+
+
+def problems_of(folder: Path, study: Study, **options: Any) -> tuple[Problem, ...]:
     with pytest.raises(SvloadError) as found:
-        load_study(folder, **options)
+        load_text(folder, study, **options)
     assert found.value.exit_code == ExitCode.USAGE
     return found.value.problems
+
+
+def refusal(folder: Path, study: Study, **options: Any) -> str:
+    """Return the problems of a study, one a line; empty if there are none."""
+    try:
+        load_text(folder, study, **options)
+    except SvloadError as why:
+        return "\n".join(map(str, why.problems))
+    return ""
 
 
 def line_of(problem: Problem) -> int:
@@ -76,10 +94,16 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def load(folder: Path) -> Callable[..., Lock]:
-    """Return load(text, **options) → the lock of a study with that text."""
+    """Return load(study, **options) → its lock."""
+    return lambda study=SMALL, **options: load_text(folder, study, **options)
 
-    def loaded(text: str = SMALL, **options: Any) -> Lock:
-        (folder / "study.yaml").write_text(text, encoding="utf-8")
-        return load_study(folder, **options)
 
-    return loaded
+@pytest.fixture
+def case(load: Callable[..., Lock]) -> Callable[..., CaseConfig]:
+    """Return case(study, number) → its case of that number."""
+
+    def resolved(study: Study, number: int = 0, **options: Any) -> CaseConfig:
+        lock = load(study, **options)
+        return resolve(lock, lock.cases[number])
+
+    return resolved

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from svload import lab
 from svload.model.errors import SvloadError
@@ -18,7 +17,7 @@ from svload.study import first_batch, load_study, resolve, study_digest
 from svload.study.config import measure_of
 from svload.study.factors import make_cases, read_factor
 
-from .conftest import SMALL, problems_of
+from .conftest import SMALL, load_text, problems_of, refusal
 
 
 def test_without_a_table_cases_are_named_by_their_levels_in_product_order(load: Callable[..., Lock]) -> None:
@@ -207,15 +206,15 @@ TUNED: dict[str, Any] = {
 }
 
 
+CHECKS: dict[str, Any] = {"kits": lab.kit_options(), "check_lab": lab.find_mistakes}
+
+
 def load_sets(folder: Path, **changes: Any) -> Lock:
-    (folder / "study.yaml").write_text(yaml.safe_dump({**TUNED, **changes}, sort_keys=False))
-    return load_study(folder, kits=lab.kit_options(), check_lab=lab.find_mistakes)
+    return load_text(folder, {**TUNED, **changes}, **CHECKS)
 
 
-def mistakes_of_sets(folder: Path, **changes: Any) -> list[str]:
-    with pytest.raises(SvloadError) as caught:
-        load_sets(folder, **changes)
-    return [str(problem) for problem in caught.value.problems]
+def mistakes_of_sets(folder: Path, **changes: Any) -> str:
+    return refusal(folder, {**TUNED, **changes}, **CHECKS)
 
 
 def test_each_case_has_the_study_under_its_set(tmp_path: Path) -> None:
@@ -244,6 +243,14 @@ def test_a_set_is_a_file_and_the_lock_contains_it(tmp_path: Path) -> None:
     assert resolve(lock, lock.cases[1]).services[1].options["nofile"] == 77
 
 
+UNTUNED: dict[str, Any] = {"sets": {}, "tuning": None, "factors": {"tuning": [1, 2]}}
+OUTSIDE = {"store": {"at": "http://127.0.0.1:9"}, "cache": {"kit": "varnish", "of": "store"}}
+
+
+def final(of_set: Any) -> dict[str, Any]:
+    return {"sets": {"stock": {}, "final": of_set}}
+
+
 LIVE = {"a": {"lab": {"cache": {"tuning": {"thread_queue_limit": 5}}}}, "b": {"lab": {"cache": {"tuning": {"thread_queue_limit": 9}}}}}  # fmt: skip
 
 
@@ -255,10 +262,10 @@ LIVE = {"a": {"lab": {"cache": {"tuning": {"thread_queue_limit": 5}}}}, "b": {"l
         ({"sets": {**LIVE, "c": {"sysctl": {"net.ipv4.tcp_max_syn_backlog": 9}}}, "factors": {"tuning": ["a", "b"]}}, "live"),
         ({"sets": {**LIVE, "c": {"sysctl": {"net.core.somaxconn": 9}}}, "factors": {"tuning": ["a", "b", "c"]}}, "restart"),
         ({"sets": {"a": {}, "b": {}}, "factors": {"tuning": ["a", "b"]}}, "request"),
-        ({"sets": {}, "tuning": None, "factors": {"tuning": [1, 2]}, "lab": {**TUNED["lab"], "cache": {"kit": "varnish", "of": "store", "tuning": {"default_ttl": "${tuning}"}}}}, "live"),
-        ({"sets": {}, "tuning": None, "factors": {"tuning": [1, 2]}, "lab": {**TUNED["lab"], "cache": {"kit": "varnish", "of": "store", "tuning": {"listen_depth": "${tuning}"}}}}, "restart"),
-        ({"sets": {}, "tuning": None, "factors": {"tuning": [1, 2]}, "sysctl": {"net.ipv4.tcp_max_syn_backlog": "${tuning}"}}, "live"),
-        ({"sets": {}, "tuning": None, "factors": {"tuning": [1, 2]}, "sysctl": {"net.core.somaxconn": "${tuning}"}}, "restart"),
+        ({**UNTUNED, "lab": {**TUNED["lab"], "cache": {"kit": "varnish", "of": "store", "tuning": {"default_ttl": "${tuning}"}}}}, "live"),
+        ({**UNTUNED, "lab": {**TUNED["lab"], "cache": {"kit": "varnish", "of": "store", "tuning": {"listen_depth": "${tuning}"}}}}, "restart"),
+        ({**UNTUNED, "sysctl": {"net.ipv4.tcp_max_syn_backlog": "${tuning}"}}, "live"),
+        ({**UNTUNED, "sysctl": {"net.core.somaxconn": "${tuning}"}}, "restart"),
     ],
 )  # fmt: skip
 def test_a_factor_costs_its_dearest_parameter(tmp_path: Path, changes: dict[str, Any], change: str) -> None:
@@ -271,29 +278,20 @@ def test_a_factor_costs_its_dearest_parameter(tmp_path: Path, changes: dict[str,
     [
         ({"tuning": "finla"}, "no such set under sets: “finla”"),
         ({"factors": {"tuning": ["stock", "finished"]}}, "no such set under sets: “finished”"),
-        ({"sets": {"stock": {}, "final": {"lab": {"cash": {}}}}}, "no such service: “cash”"),
-        ({"sets": {"stock": {}, "final": {"lab": {"cache": {"kit": "nginx"}}}}}, "not which one it is"),
-        ({"sets": {"stock": {}, "final": {"lba": {}}}}, "Unknown key “lba”"),
-        ({"sets": {"stock": {}, "final": "nowhere.yaml"}}, "a file inside the study's folder"),
-        ({"sets": {"stock": {}, "final": "../final.yaml"}}, "a file inside the study's folder"),
-        ({"sets": {"stock": {}, "final": {"lab": {"cache": {"nofiles": 3}}}}}, "Unknown key “nofiles”"),
+        (final({"lab": {"cash": {}}}), "no such service: “cash”"),
+        (final({"lab": {"cache": {"kit": "nginx"}}}), "not which one it is"),
+        (final({"lba": {}}), "Unknown key “lba”"),
+        (final("nowhere.yaml"), "a file inside the study's folder"),
+        (final("../final.yaml"), "a file inside the study's folder"),
+        (final({"lab": {"cache": {"nofiles": 3}}}), "Unknown key “nofiles”"),
         ({"sysctl": {"kernel.core_pattern": "|/tmp/x"}}, "a setting of the network"),
-        ({"sets": {"stock": {}, "final": {"sysctl": {"kernel.modprobe": "x"}}}}, "a setting of the network"),
+        (final({"sysctl": {"kernel.modprobe": "x"}}), "a setting of the network"),
         ({"sysctl": {"net.core.somaxconn": ["1"]}}, "sysctl"),
+        (final("cash.yaml"), "cash.yaml:3"),
+        (UNTUNED | {"lab": OUTSIDE}, "a network of its own"),
     ],
 )
-def test_unknown_names_are_reported(tmp_path: Path, changes: dict[str, Any], expected: str) -> None:
-    assert expected in "\n".join(mistakes_of_sets(tmp_path, **changes))
-
-
-def test_a_mistake_in_a_sets_file_is_reported_at_its_line(tmp_path: Path) -> None:
-    (tmp_path / "final.yaml").write_text("lab:\n  cache: {nofile: 1}\n  cash: {nofile: 2}\n")
-    [text] = mistakes_of_sets(tmp_path, sets={"stock": {}, "final": "final.yaml"})
-    assert "final.yaml:3" in text
-
-
-def test_a_server_that_runs_already_is_not_in_a_network_of_the_labs_own(tmp_path: Path) -> None:
-    outside = {"store": {"at": "http://127.0.0.1:9"}, "cache": {"kit": "varnish", "of": "store"}}
-    [text] = mistakes_of_sets(tmp_path, lab=outside, sets={}, tuning=None, factors={})
-    assert "a network of its own" in text
-    assert load_sets(tmp_path, lab=outside, sets={}, tuning=None, factors={}, sysctl={"fs.file-max": 9}).cases
+def test_mistakes_in_sets_are_reported(tmp_path: Path, changes: dict[str, Any], expected: str) -> None:
+    (tmp_path / "cash.yaml").write_text("lab:\n  cache: {nofile: 1}\n  cash: {nofile: 2}\n")
+    assert expected in mistakes_of_sets(tmp_path, **changes)
+    assert load_sets(tmp_path, **UNTUNED, lab=OUTSIDE, sysctl={"fs.file-max": 9}).cases

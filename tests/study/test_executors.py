@@ -9,7 +9,6 @@ import pyarrow
 import pytest
 from pyarrow.parquet import write_table
 
-from svload.model.errors import SvloadError
 from svload.model.executors import (
     ConstantVus,
     PerVuIterations,
@@ -19,11 +18,12 @@ from svload.model.executors import (
     ThinkTime,
 )
 from svload.model.stages import Stage
-from svload.model.study import CaseConfig, Lock
-from svload.model.traffic import Body, FeederPart, Group, SizeLaw, TakenPart, Text, VarPart
-from svload.study import resolve
+from svload.model.study import CaseConfig
+from svload.model.traffic import Body, FeederPart, SizeLaw, TakenPart, Text, VarPart
 from svload.study.feeders import read_file
 from svload.study.steps import raw_scenarios
+
+from .conftest import problems_of, refusal
 
 S = 1_000_000_000
 STUDY = """\
@@ -37,18 +37,18 @@ requests:
 traffic:
   g: {group}
 measure: {{duration: 60s}}
+{more}
 """
+Case = Callable[..., CaseConfig]
+
+
+def study(
+    group: str = "executor: constant-vus, vus: 4", request: str = "get: http://web/", more: str = ""
+) -> str:
+    return STUDY.format(request=f"{{{request}}}", group=f"{{{group}, request: page}}", more=more)
+
+
 GET = "{get: http://web/}"
-Load, Made = Callable[..., Lock], Callable[..., Group]
-
-
-@pytest.fixture
-def study(load: Load) -> Made:
-    def made(group: str = "{executor: constant-vus, vus: 4, request: page}", request: str = GET) -> Group:
-        lock = load(STUDY.format(request=request, group=group))
-        return resolve(lock, lock.cases[-1]).groups[0]
-
-    return made
 
 
 def stages(*pairs: tuple[int, float]) -> tuple[Stage, ...]:
@@ -58,32 +58,26 @@ def stages(*pairs: tuple[int, float]) -> tuple[Stage, ...]:
 PARTS = (VarPart(var="request.id"), Text(text="&path="), FeederPart(feeder="thing", column="path"))
 LOGNORMAL = SizeLaw(lognormal=(1000, 4000))
 WAVES, RATES = "[{duration: 30s, target: 10}, {duration: 0s, target: 0}]", "[{duration: 1min, target: 500/s}]"
+WAVING = RampingVus(start_vus=2, stages=stages((30, 10), (0, 0), (5, 0)), pacing_ns=S)
+RATED = RampingArrivalRate(start_rate_rps=10, stages=stages((60, 500)), max_vus=8, on_full="drop")
+THINKING = PerVuIterations(vus=1, iterations=7, think_time=ThinkTime(lognormal_ns=(S, 3 * S)))
 TOGETHER = PerVuIterations(vus=1, iterations=7, start="together")
 
 
 @pytest.mark.parametrize(
     ("written", "executor"),
     [
-        (
-            f"executor: ramping-vus, start_vus: 2, stages: {WAVES}, hold_for: 5s, pacing: 1s",
-            RampingVus(start_vus=2, stages=stages((30, 10), (0, 0), (5, 0)), pacing_ns=S),
-        ),
-        (
-            f"executor: ramping-arrival-rate, start_rate: 10/s, stages: {RATES}, max_vus: 8, on_full: drop",
-            RampingArrivalRate(start_rate_rps=10, stages=stages((60, 500)), max_vus=8, on_full="drop"),
-        ),
-        ("executor: shared-iterations, vus: 3, iterations: 100", SharedIterations(vus=3, iterations=100)),
-        (
-            "executor: per-vu-iterations, iterations: 7, think_time: {lognormal: {median: 1s, p99: 3s}}",
-            PerVuIterations(vus=1, iterations=7, think_time=ThinkTime(lognormal_ns=(S, 3 * S))),
-        ),
-        ("executor: per-vu-iterations, iterations: 7, start: together", TOGETHER),
-        ("executor: '${how}', vus: 2, iterations: 9", PerVuIterations(vus=2, iterations=9)),
-        ("executor: constant-vus, vus: 2, pacing: 0.5s", ConstantVus(vus=2, pacing_ns=S // 2)),
+        (f"ramping-vus, start_vus: 2, stages: {WAVES}, hold_for: 5s, pacing: 1s", WAVING),
+        (f"ramping-arrival-rate, start_rate: 10/s, stages: {RATES}, max_vus: 8, on_full: drop", RATED),
+        ("shared-iterations, vus: 3, iterations: 100", SharedIterations(vus=3, iterations=100)),
+        ("per-vu-iterations, iterations: 7, think_time: {lognormal: {median: 1s, p99: 3s}}", THINKING),
+        ("per-vu-iterations, iterations: 7, start: together", TOGETHER),
+        ("'${how}', vus: 2, iterations: 9", PerVuIterations(vus=2, iterations=9)),
+        ("constant-vus, vus: 2, pacing: 0.5s", ConstantVus(vus=2, pacing_ns=S // 2)),
     ],
 )
-def test_executors(study: Made, written: str, executor: object) -> None:
-    assert study(f"{{{written}, request: page}}").executor == executor
+def test_executors(case: Case, written: str, executor: object) -> None:
+    assert case(study(f"executor: {written}"), -1).groups[0].executor == executor
 
 
 @pytest.mark.parametrize(
@@ -117,10 +111,9 @@ def test_executors(study: Made, written: str, executor: object) -> None:
         ("put: http://web/, body: 'id=${thing.colour}'", "colour"),
     ],
 )
-def test_mistakes_in_executors_and_bodies(study: Made, written: str, found: str) -> None:
-    with pytest.raises(SvloadError) as wrong:
-        study(f"{{{written}, request: page}}") if "executor" in written else study(request=f"{{{written}}}")
-    assert found in str(wrong.value)
+def test_mistakes_in_executors_and_bodies(folder: Path, written: str, found: str) -> None:
+    text = study(written) if "executor" in written else study(request=written)
+    assert found in refusal(folder, text)
 
 
 @pytest.mark.parametrize(
@@ -133,37 +126,37 @@ def test_mistakes_in_executors_and_bodies(study: Made, written: str, found: str)
         ("body: {random: {uniform: [1 kB, 2 kB]}}", Body(random=SizeLaw(uniform=(1000, 2000)))),
     ],
 )
-def test_bodies(study: Made, written: str, body: Body) -> None:
+def test_bodies(case: Case, written: str, body: Body) -> None:
     for method in ("post", "put", "patch"):
-        request = study(request=f"{{{method}: http://web/, {written}}}").request
+        request = case(study(request=f"{method}: http://web/, {written}")).groups[0].request
         assert (request.method, request.body) == (method.upper(), body)
         assert request.expect_continue == ("expect" in written)
 
 
-WAVE = "{executor: ramping-vus, stages: [{duration: 1s, target: 9}, {duration: 1s, target: 9}, {duration: 1s, target: 0}], request: page}"
+WAVE = "executor: ramping-vus, stages: [{duration: 1s, target: 9}, {duration: 1s, target: 9}, {duration: 1s, target: 0}]"
 
 
 @pytest.mark.parametrize(
-    ("section", "that", "group", "found"),
+    ("that", "found"),
     [
-        ("thresholds", "response.p95 < 1 s at 9 users", WAVE, ""),
-        ("thresholds", "p(95)<1000 at 9 users", WAVE, ""),
-        ("thresholds", "response.p95 < 1 s at 8 users", WAVE, "g does not stay at 8 users, only at 9 users"),
-        ("thresholds", "response.p95 < 1 s at noon", WAVE, "“noon” is not a level"),
-        ("thresholds", "web.cpu < 1 at 9 users", WAVE, "only what the load saw is known for each level"),
-        ("thresholds", "failed == 0 at 9 users", WAVE, "failed covers the whole trial"),
-        ("thresholds", "response.p95 < 1 s at 4 users", "{executor: constant-vus, vus: 4, request: page}", "g has no stage that stays at one level"),
-        ("abort_if", "response.p95 > 2 s at 9 users", WAVE, "only a threshold can name one level"),
+        ("response.p95 < 1 s at 9 users", ""),
+        ("p(95)<1000 at 9 users", ""),
+        ("response.p95 < 1 s at 8 users", "g does not stay at 8 users, only at 9 users"),
+        ("response.p95 < 1 s at noon", "“noon” is not a level"),
+        ("web.cpu < 1 at 9 users", "only what the load saw is known for each level"),
+        ("failed == 0 at 9 users", "failed covers the whole trial"),
     ],
-)  # fmt: skip
-def test_a_threshold_names_a_level(load: Load, section: str, that: str, group: str, found: str) -> None:
-    text = STUDY.format(request=GET, group=group) + f"{section}: ['{that}']\n"
-    reply = ""
-    try:
-        load(text)
-    except SvloadError as why:
-        reply = str(why)
+)
+def test_a_threshold_names_a_level(folder: Path, that: str, found: str) -> None:
+    reply = refusal(folder, study(WAVE, more=f"thresholds: ['{that}']"))
     assert found in reply if found else reply == ""
+
+
+def test_only_a_threshold_over_stages_names_a_level(folder: Path) -> None:
+    steady = study(more="thresholds: ['response.p95 < 1 s at 4 users']")
+    assert "g has no stage that stays at one level" in refusal(folder, steady)
+    ended = study(WAVE, more="abort_if: ['response.p95 > 2 s at 9 users']")
+    assert "only a threshold can name one level" in refusal(folder, ended)
 
 
 SCENARIOS = """\
@@ -186,33 +179,15 @@ measure: {{duration: 60s}}
 """
 FEEDERS = "{number: {range: [1, 9], take: sequential}}"
 VISIT = "{executor: constant-vus, vus: 4, scenario: visit}"
-CaseMade = Callable[..., CaseConfig]
-Mistold = Callable[..., list[str]]
 
 
-@pytest.fixture
-def scenario_case(load: Load) -> CaseMade:
-    def made(group: str = VISIT, feeders: str = FEEDERS, setup: str = "[]", more: str = "") -> CaseConfig:
-        lock = load(SCENARIOS.format(group=group, feeders=feeders, setup=setup, more=more))
-        return resolve(lock, lock.cases[-1])
-
-    return made
+def visited(group: str = VISIT, feeders: str = FEEDERS, setup: str = "[]", more: str = "") -> str:
+    return SCENARIOS.format(group=group, feeders=feeders, setup=setup, more=more)
 
 
-@pytest.fixture
-def mistold(scenario_case: CaseMade) -> Mistold:
-    def problems(**parts: str) -> list[str]:
-        with pytest.raises(SvloadError) as caught:
-            scenario_case(**parts)
-        return [str(problem) for problem in caught.value.problems]
-
-    return problems
-
-
-def test_a_scenario_is_its_steps_in_order(scenario_case: CaseMade) -> None:
-    group = scenario_case().groups[0]
-    (scenario,) = group.scenarios
-    assert (scenario.name, scenario.weight) == ("visit", 1)
+def test_a_scenario_is_its_steps_in_order(case: Case) -> None:
+    group = case(visited(), -1).groups[0]
+    assert [(one.name, one.weight) for one in group.scenarios] == [("visit", 1)]
     assert [step.name for step in group.steps] == ["login", "read", "step3", "away"]
     thinks = [ThinkTime(constant_ns=2 * S), ThinkTime(constant_ns=0), ThinkTime(exponential_ns=S)]
     assert [step.think_time for step in group.steps[:3]] == thinks
@@ -227,18 +202,19 @@ def test_a_scenario_is_its_steps_in_order(scenario_case: CaseMade) -> None:
     assert group.longest_timeout_ns == 30 * S
 
 
-def test_a_mix_weighs_scenarios_and_requests(scenario_case: CaseMade) -> None:
-    group = scenario_case("{executor: constant-vus, vus: 4, mix: {visit: 3, plain: 1, login: 2}}").groups[0]
-    assert [(scenario.name, scenario.weight) for scenario in group.scenarios] == [("visit", 3), ("plain", 1), ("login", 2)]  # fmt: skip
+def test_a_mix_weighs_scenarios_and_requests(case: Case) -> None:
+    mix = "{executor: constant-vus, vus: 4, mix: {visit: 3, plain: 1, login: 2}}"
+    group = case(visited(mix), -1).groups[0]
+    weights = {"visit": 3, "plain": 1, "login": 2}
+    assert {scenario.name: scenario.weight for scenario in group.scenarios} == weights
     assert [step.name for step in group.steps] == ["login", "read", "step3", "away", "plain", "login-2"]
 
 
-def test_steps_may_stand_in_the_group_and_metrics_name_them(scenario_case: CaseMade) -> None:
+def test_steps_may_stand_in_the_group_and_metrics_name_them(case: Case) -> None:
     group = "{executor: constant-vus, vus: 4, scenario: [plain, {get: http://web/two, timeout: 45s}]}"
     more = "thresholds: [g.plain.response.p95 < 1 s, g.step2.success_rate >= 99 %, g.response.p50 < 1 s]"
-    config = scenario_case(group, more=more)
-    assert [step.name for step in config.groups[0].steps] == ["plain", "step2"]
-    assert config.groups[0].longest_timeout_ns == 45 * S
+    (found,) = case(visited(group, more=more)).groups
+    assert ([step.name for step in found.steps], found.longest_timeout_ns) == (["plain", "step2"], 45 * S)
 
 
 def test_a_step_whose_request_a_level_names_has_one_name_in_all_cases() -> None:
@@ -246,14 +222,15 @@ def test_a_step_whose_request_a_level_names_has_one_name_in_all_cases() -> None:
     assert [step.name for step in scenario.steps] == ["step1", "plain"]
 
 
-def test_a_parquet_files_columns_are_known(scenario_case: CaseMade, folder: Path, mistold: Mistold) -> None:
+def test_a_parquet_files_columns_are_known(case: Case, folder: Path) -> None:
+    text = visited(
+        "{executor: constant-vus, vus: 2, scenario: [login, read]}", "{number: {parquet: rows.parquet}}"
+    )
     write_table(pyarrow.table({"value": [1, 2]}), folder / "rows.parquet")
-    plain = "{executor: constant-vus, vus: 2, scenario: [login, read]}"
-    [table] = scenario_case(plain, "{number: {parquet: rows.parquet}}").tables
-    assert table.parquet == str(folder / "rows.parquet")
+    assert [table.parquet for table in case(text).tables] == [str(folder / "rows.parquet")]
     write_table(pyarrow.table({"valeu": [1, 2]}), folder / "rows.parquet")
-    (problem,) = mistold(group=plain, feeders="{number: {parquet: rows.parquet}}")
-    assert "number.valeu" in problem
+    (problem,) = problems_of(folder, text)
+    assert "number.valeu" in str(problem)
 
 
 def bombs() -> dict[str, object]:
@@ -305,12 +282,12 @@ def test_a_parquet_file_with_a_dictionary_is_read_as_it_is(tmp_path: Path) -> No
         ({"feeders": "{token: {range: [1, 9]}, number: {range: [1, 9]}}"}, ["variable of that name"]),
     ],
 )  # fmt: skip
-def test_mistakes_are_reported(mistold: Mistold, parts: dict[str, str], words: list[str]) -> None:
-    problems = mistold(**parts)
+def test_mistakes_are_reported(folder: Path, parts: dict[str, str], words: list[str]) -> None:
+    problems = list(map(str, problems_of(folder, visited(**parts))))
     assert any(all(word in problem for word in words) for problem in problems), problems
 
 
-def test_an_unclear_table_is_reported(mistold: Mistold, folder: Path) -> None:
-    for text in ("value\n", "", "value,value\n1,2\n", "value,\n1,2\n"):
-        (folder / "rows.csv").write_text(text)
-        assert any("expected a table" in problem for problem in mistold(feeders="{number: {csv: rows.csv}}"))
+@pytest.mark.parametrize("text", ["value\n", "", "value,value\n1,2\n", "value,\n1,2\n"])
+def test_an_unclear_table_is_reported(folder: Path, text: str) -> None:
+    (folder / "rows.csv").write_text(text)
+    assert "expected a table" in refusal(folder, visited(feeders="{number: {csv: rows.csv}}"))

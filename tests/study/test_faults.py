@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from svload.lab import find_mistakes, kit_options
-from svload.model.errors import SvloadError
 from svload.model.faults import acts_of
 from svload.model.study import CaseConfig
-from svload.study import load_study, resolve
+from svload.study import resolve
+
+from .conftest import Study, line_of, load_text, problems_of, refusal
 
 SECOND = 1_000_000_000
 
 
-def study(folder: Path, *faults: dict[str, Any], **more: Any) -> Path:
-    written = {
+CHECKS: dict[str, Any] = {"kits": kit_options(), "check_lab": find_mistakes}
+
+
+def study(*faults: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {
         "name": "planned",
         "lab": {
             "web": {"kit": "truth", "role": "store", "replicas": "${servers}"},
@@ -33,26 +36,16 @@ def study(folder: Path, *faults: dict[str, Any], **more: Any) -> Path:
         "measure": {"duration": "30s"},
         **more,
     }
-    file = folder / "study.json"
-    file.write_text(json.dumps(written))
-    return file
 
 
-def configs(file: Path) -> list[CaseConfig]:
-    lock = load_study(file, kits=kit_options(), check_lab=find_mistakes)
+def configs(folder: Path, study: Study, **chosen: Any) -> list[CaseConfig]:
+    lock = load_text(folder, study, **CHECKS, **chosen)
     return [resolve(lock, case) for case in lock.valid_cases]
-
-
-def refused(file: Path) -> list[str]:
-    with pytest.raises(SvloadError) as why:
-        configs(file)
-    return [str(problem) for problem in why.value.problems]
 
 
 def test_each_target_is_a_fault_of_its_own_and_what_takes_it_back_is_an_act(tmp_path: Path) -> None:
     both = {"link": {"rate": "10 Mbit/s"}, "disk_rate": {"read": "20 MB/s"}}
-    file = study(
-        tmp_path,
+    written = study(
         {"at": "10s", "stop": ["web", "front"]},
         {"at": "20s", "start": "web[1]"},
         {"at": "5s", "pause": "front", "for": "2s"},
@@ -60,7 +53,7 @@ def test_each_target_is_a_fault_of_its_own_and_what_takes_it_back_is_an_act(tmp_
         {"at": "1s", "kill": "store.object", "for": "500 ms"},
         {"at": "15s", "limit": {"store": both, "store.proxy": {"cpus": 0.5}}},
     )
-    one, _ = configs(file)
+    one, _ = configs(tmp_path, written)
     assert [(fault.place, fault.kind, fault.target) for fault in one.faults] == [
         (0, "stop", "web"), (0, "stop", "front"), (1, "start", "web[1]"), (2, "pause", "front"), (3, "limit", "vm"), (4, "kill", "store.object"),
         (5, "limit", "store"), (5, "limit", "store.proxy"),
@@ -78,8 +71,11 @@ def test_a_level_sets_time_and_target_and_when_limits_the_fault_to_its_case(tmp_
     late = {"no": {"at": "2s", "who": "front"}, "yes": {"at": "9s", "who": "web[1]"}}
     stop = {"at": "${late.at}", "stop": "${late.who}"}
     kill = {"when": {"servers": 2}, "at": "20s", "kill": "web[2]"}
-    file = study(tmp_path, stop, kill, factors={"servers": [1, 2], "late": late})
-    found = {tuple(one.case.levels.values()): [(fault.at_ns // SECOND, fault.target) for fault in one.faults] for one in configs(file)}  # fmt: skip
+    cases = configs(tmp_path, study(stop, kill, factors={"servers": [1, 2], "late": late}))
+    found = {
+        tuple(one.case.levels.values()): [(fault.at_ns // SECOND, fault.target) for fault in one.faults]
+        for one in cases
+    }
     assert found == {
         ("1", "no"): [(2, "front")], ("1", "yes"): [(9, "web[1]")],
         ("2", "no"): [(2, "front"), (20, "web[2]")], ("2", "yes"): [(9, "web[1]"), (20, "web[2]")],
@@ -122,10 +118,9 @@ WRONG: dict[str, tuple[list[dict[str, Any]], str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", WRONG)
-def test_what_could_not_be_done_is_reported_by_the_plan(tmp_path: Path, name: str) -> None:
-    faults, words = WRONG[name]
-    result = refused(study(tmp_path, *faults))
+@pytest.mark.parametrize(("faults", "words"), WRONG.values(), ids=WRONG)
+def test_what_could_not_be_done_is_reported(tmp_path: Path, faults: list[dict[str, Any]], words: str) -> None:
+    result = list(map(str, problems_of(tmp_path, study(*faults), **CHECKS)))
     assert any(words in one for one in result), result
     assert all("faults" in one for one in result), result
 
@@ -142,16 +137,16 @@ SOUND: list[list[dict[str, Any]]] = [
 
 @pytest.mark.parametrize("faults", SOUND)
 def test_what_can_be_done_is_planned(tmp_path: Path, faults: list[dict[str, Any]]) -> None:
-    assert len(configs(study(tmp_path, *faults))) == 2
+    assert len(configs(tmp_path, study(*faults))) == 2
 
 
 @pytest.mark.parametrize("text", ["recovery < 5 s", "users.fault_error_rate < 1 %", "fault_errors == 0"])
 def test_a_criterion_over_faults_needs_one_in_each_of_its_cases(tmp_path: Path, text: str) -> None:
     stop = {"when": {"servers": 2}, "at": "1s", "stop": "web[2]"}
-    assert any("no fault is planned" in one for one in refused(study(tmp_path, thresholds=[text])))
-    assert any("no fault is planned" in one for one in refused(study(tmp_path, stop, thresholds=[text])))
+    for faults in ([], [stop]):
+        assert "no fault is planned" in refusal(tmp_path, study(*faults, thresholds=[text]), **CHECKS)
     for_two = {"when": {"servers": "2"}, "that": text}
-    assert len(configs(study(tmp_path, stop, thresholds=[for_two]))) == 2
+    assert len(configs(tmp_path, study(stop, thresholds=[for_two]))) == 2
 
 
 STUDY = """\
@@ -171,16 +166,19 @@ profiles:
 """
 
 
-def profiles(folder: Path, whose: str, profile: str | None = None) -> list[str]:
-    (folder / "study.yaml").write_text(STUDY.replace("WHOSE", whose))
-    lock = load_study(folder, profile=profile, kits=kit_options(), check_lab=find_mistakes)
-    return [resolve(lock, case).profile for case in lock.valid_cases]
-
-
-def test_a_level_may_say_whose_and_a_variant_of_the_study_may_leave_it_out(tmp_path: Path) -> None:
-    assert profiles(tmp_path, "${whose}") == ["files", "store"]
-    assert profiles(tmp_path, "files", "without") == ["", ""]
-    assert profiles(tmp_path, "files", "other") == ["store", "store"]
+@pytest.mark.parametrize(
+    ("whose", "chosen", "expected"),
+    [
+        ("${whose}", None, ["files", "store"]),
+        ("files", "without", ["", ""]),
+        ("files", "other", ["store"] * 2),
+    ],
+)
+def test_a_level_or_a_profile_sets_whose(
+    tmp_path: Path, whose: str, chosen: Any, expected: list[str]
+) -> None:
+    found = configs(tmp_path, STUDY.replace("WHOSE", whose), profile=chosen)
+    assert [one.profile for one in found] == expected
 
 
 @pytest.mark.parametrize(
@@ -193,8 +191,5 @@ def test_a_level_may_say_whose_and_a_variant_of_the_study_may_leave_it_out(tmp_p
     ],
 )
 def test_what_cannot_be_sampled_is_reported_with_its_line(tmp_path: Path, whose: str, result: str) -> None:
-    with pytest.raises(SvloadError) as why:
-        profiles(tmp_path, whose)
-    (problem,) = why.value.problems
-    assert result in str(problem)
-    assert problem.place.endswith("study.yaml:8")
+    (problem,) = problems_of(tmp_path, STUDY.replace("WHOSE", whose), **CHECKS)
+    assert (result in str(problem), line_of(problem)) == (True, 8)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from svload.model.errors import SvloadError
 from svload.model.study import Lock
-from svload.study import load_study
 from svload.watch import monitored_names
+
+from .conftest import refusal
 
 Load = Callable[..., Lock]
 STUDY = """\
@@ -27,16 +27,10 @@ FEEDER = STUDY.format(more="feeders: {r: {csv: %s}}", path="${r.p}")
 CASES = STUDY.format(more="case_names: n.csv", path="")
 
 
-def told(load: Load, text: str) -> str:
-    with pytest.raises(SvloadError) as caught:
-        load(text)
-    return str(caught.value)
-
-
-def test_a_file_outside_the_folder_is_not_opened_not_even_to_help(load: Load, folder: Path):
+def test_a_file_outside_the_folder_is_not_opened_not_even_to_help(folder: Path):
     (folder.parent / "secret.csv").write_text("hunter2\n1\n")
     for name in ("../secret.csv", str(folder.parent / "secret.csv")):
-        reply = told(load, FEEDER % name)
+        reply = refusal(folder, FEEDER % name)
         assert "expected a file inside the study's folder" in reply
         assert "hunter2" not in reply
 
@@ -48,22 +42,26 @@ def test_the_mark_that_a_spreadsheet_puts_first_belongs_to_no_name(load: Load, f
     assert [case.name for case in load(CASES).cases] == ["X", "Y"]
 
 
-def test_a_row_of_another_length_is_reported_with_its_line(load: Load, folder: Path):
-    for table in ("case,a\nX,1,9\nY,2\n", "case,a\nX\nY,2\n"):
-        (folder / "n.csv").write_text(table)
-        assert "n.csv:2: the table: expected 2 values" in told(load, CASES)
-    (folder / "n.csv").write_text("case,a,a\nX,1,1\nY,2,2\n")
-    assert "n.csv:1: the table: expected the columns" in told(load, CASES)
+@pytest.mark.parametrize(
+    ("table", "says"),
+    [
+        ("case,a\nX,1,9\nY,2\n", "n.csv:2: the table: expected 2 values"),
+        ("case,a\nX\nY,2\n", "n.csv:2: the table: expected 2 values"),
+        ("case,a,a\nX,1,1\nY,2,2\n", "n.csv:1: the table: expected the columns"),
+    ],
+)
+def test_a_row_of_another_length_is_reported_with_its_line(folder: Path, table: str, says: str):
+    (folder / "n.csv").write_text(table)
+    assert says in refusal(folder, CASES)
 
 
-def test_a_file_that_is_no_text_is_reported_with_its_line(load: Load, folder: Path):
-    (folder / "study.yaml").write_bytes(b"name: x\nquestion: f\xfcr\n")
-    with pytest.raises(SvloadError, match=r"study.yaml:2: Invalid YAML: it is not UTF-8 text"):
-        load_study(folder)
+def test_a_file_that_is_no_text_is_reported_with_its_line(folder: Path):
+    found = refusal(folder, b"name: x\nquestion: f\xfcr\n")
+    assert "study.yaml:2: Invalid YAML: it is not UTF-8 text" in found
 
 
-def test_a_server_is_asked_by_the_scheme_of_its_address(load: Load):
-    reply = told(load, STUDY.format(more="", path="").replace("http://127", "https://127"))
+def test_a_server_is_asked_by_the_scheme_of_its_address(folder: Path):
+    reply = refusal(folder, STUDY.format(more="", path="").replace("http://127", "https://127"))
     assert "study.yaml:7: traffic.users: api is at an address of https, found http://api. Write" in reply
 
 
@@ -94,20 +92,14 @@ NAMED = (
 
 
 def planned(folder: Path, reply: str, field: str) -> str:
-    """Plan the study with `said` in it, whose second level's field is `field`; return the problems, empty
-    for none."""
+    """Return the problems of the study with this section, whose second level's field is `field`."""
     section = reply.partition(":")[0]
     kept = [line for line in TARGETS.splitlines() if line.partition(":")[0] != section]
+    tables = {"c.csv": "a,b\n1,2\n", "bad.csv": "a,b\n1\n", "../c.csv": "a,b\n1,2\n"}
+    for name, rows in tables.items():
+        (folder / name).write_text(rows)
     text = "\n".join([*kept, reply, ""]).replace("FIELDS", f"{{k: {field}}}")
-    (folder / "study.yaml").write_text(text)
-    (folder / "c.csv").write_text("a,b\n1,2\n")
-    (folder / "bad.csv").write_text("a,b\n1\n")
-    (folder.parent / "c.csv").write_text("a,b\n1,2\n")
-    try:
-        load_study(folder, monitored=monitored_names)
-    except SvloadError as told:
-        return "\n".join(map(str, told.problems))
-    return ""
+    return refusal(folder, text, monitored=monitored_names)
 
 
 @pytest.fixture
