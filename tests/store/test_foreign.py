@@ -4,6 +4,7 @@ to the window."""
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -57,7 +58,7 @@ def test_ramps_are_outside_the_window(name: str, tmp_path: Path) -> None:
     assert set(read.users.values()) == {10}
 
 
-def test_times_are_clipped_to_the_window(tmp_path: Path) -> None:
+def test_times_are_clipped_to_the_window_and_tables_agree(tmp_path: Path) -> None:
     """Little's law holds exactly: Σ clipped request time + the rest = N·T, computed differently than by
     the reader."""
     read = made(files.write_jtl(tmp_path / "a.jtl", LOAD))
@@ -67,21 +68,18 @@ def test_times_are_clipped_to_the_window(tmp_path: Path) -> None:
     assert group.request_ns == spent_ms * 1_000_000
     assert group.request_ns + group.think_ns == group.active_ns == 10 * (high - low) * 1_000_000
     assert group.completed_in_window == sum(low <= one.begun + one.spent < high for one in LOAD)
-
-
-def test_tables_agree_with_the_totals(tmp_path: Path) -> None:
-    read = made(files.write_jtl(tmp_path / "a.jtl", LOAD))
-    intervals, histograms = read.tables["intervals"], read.tables["histograms"]
-    (group,) = read.groups
     totals = {"due": group.due, "ok": group.ok, "failed": group.failed, "completed_ok": group.ok}
-    assert {column: int(intervals[column].sum()) for column in totals} == totals
-    assert int(intervals["response_sum_ns"].sum()) == sum(one.spent for one in LOAD) * 1_000_000
-    assert int(intervals["bytes_received"].sum()) == 1234 * len(LOAD) == group.bytes_received
-    counted = {code: int(histograms["count"][histograms["metric"] == code].sum()) for code in (0, 1, 2)}
+    totals |= {"response_sum_ns": sum(one.spent for one in LOAD) * 1_000_000}
+    totals |= {"bytes_received": 1234 * len(LOAD)}
+    assert {column: int(read.tables["intervals"][column].sum()) for column in totals} == totals
+    assert group.bytes_received == totals["bytes_received"]
+    counts = read.tables["histograms"]
+    counted = {code: int(counts["count"][counts["metric"] == code].sum()) for code in (0, 1, 2)}
     assert counted == {0: group.ok, 1: group.failed, 2: group.ok}
 
 
 def test_a_locust_history_has_totals_and_no_percentile(tmp_path: Path) -> None:
+    """Its small means have exponents."""
     path = files.write_history(tmp_path / "x_stats_history.csv", LOAD)
     assert form_of(path) == "locust"
     read = made(path)
@@ -93,6 +91,8 @@ def test_a_locust_history_has_totals_and_no_percentile(tmp_path: Path) -> None:
     total_ms = int(read.tables["intervals"]["response_sum_ns"].sum()) / 1e6
     assert total_ms == pytest.approx(sum(one.spent for one in counted), rel=1e-6)
     assert read.users == {"load": 10} and read.window_ns[0] == 3_000_000_000
+    path.write_text(path.read_text().replace(",1234.0", ",9.5e-05"))
+    assert made(path).groups[0].bytes_received == 0
 
 
 def test_a_full_locust_history_has_steps(tmp_path: Path) -> None:
@@ -105,12 +105,6 @@ def test_a_full_locust_history_has_steps(tmp_path: Path) -> None:
     assert sum(step.failed for step in group.steps) == group.failed
     for column in ("due", "failed", "completed_ok"):
         assert int(full.tables["intervals"][column].sum()) == int(whole.tables["intervals"][column].sum())
-
-
-def test_small_means_of_locust_have_exponents(tmp_path: Path) -> None:
-    path = files.write_history(tmp_path / "x_stats_history.csv", LOAD)
-    path.write_text(path.read_text().replace(",1234.0", ",9.5e-05"))
-    assert made(path).requests and made(path).groups[0].bytes_received == 0
 
 
 @pytest.mark.parametrize(
@@ -131,6 +125,15 @@ def test_two_methods_are_two_steps(one: str, other: str, labels: set[str], tmp_p
     assert sum(step.due for step in read.groups[0].steps) == read.groups[0].due
 
 
+def threads_file(path: Path, rows: Callable[[int], tuple[object, ...]], *names: str) -> Path:
+    """Write sixty requests 20 ms apart, each with its cells under these names."""
+    lines = [",".join(("timeStamp,elapsed,label,responseCode,success", *names))]
+    for at in range(60):
+        lines.append(",".join(map(str, (1_700_000_000_000 + 20 * at, 7, "/", 200, "true", *rows(at)))))
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
 @pytest.mark.parametrize(
     ("threads", "groups"),
     [
@@ -140,17 +143,19 @@ def test_two_methods_are_two_steps(one: str, other: str, labels: set[str], tmp_p
     ],
 )
 def test_taurus_groups(threads: tuple[str, ...], groups: set[str], tmp_path: Path) -> None:
-    path = tmp_path / "kpi.jtl"
-    names = "timeStamp,elapsed,Latency,label,responseCode,success,allThreads"
-    lines = [names + ",threadName" * bool(threads)]
-    for at in range(60):
-        cells = (1_700_000_000_000 + 20 * at, 7, 7, "/", 200, "true", 2, *threads[at % 2 :][:1])
-        lines.append(",".join(map(str, cells)))
-    path.write_text("\n".join(lines) + "\n")
+    names = ("Latency", "allThreads", *["threadName"][: len(threads)])
+    path = threads_file(tmp_path / "kpi.jtl", lambda at: (7, 2, *threads[at % 2 :][:1]), *names)
     assert form_of(path) == "jtl"
     read = made(path)
     assert set(read.group_names.values()) == groups
     assert set(read.users.values()) == ({1} if threads else {2}), "allThreads counts those of all groups"
+
+
+def test_users_of_groups_with_like_names_are_kept_apart(tmp_path: Path) -> None:
+    rows = {True: ("a-b 1-1", 2), False: ("a_b 1-1", 1)}
+    path = threads_file(tmp_path / "a.jtl", lambda at: rows[at % 3 > 0], "threadName", "grpThreads")
+    groups = case_configs(files.imported(tmp_path, path).lock())["a"].groups
+    assert {group.name: group.executor.most_vus for group in groups} == {"a-b": 2, "a_b": 1}
 
 
 @pytest.mark.parametrize("name", ["-" * 200_000, "1" * 200_000])
@@ -184,10 +189,13 @@ def test_few_columns_suffice_and_what_is_missing_is_reported(tmp_path: Path) -> 
     assert group.failed == sum(not one.ok for one in LOAD) and group.errors == {"other": group.failed}
 
 
-def test_whole_seconds_of_k6_are_reported(tmp_path: Path) -> None:
+def test_whole_seconds_and_missing_outcomes_of_k6_are_reported(tmp_path: Path) -> None:
     read = made(files.write_k6_csv(tmp_path / "a.csv", LOAD, per_second=1))
     assert read.clock_ns == 10**9 == read.interval_ns
-    assert any("whole seconds" in note for note in read.notes)
+    notes = " ".join(read.notes)
+    assert "whole seconds" in notes and "No request says" not in notes
+    (tmp_path / "b.csv").write_text(K6 + "http_req_duration,0,5\nhttp_req_duration,3,5\n")
+    assert "No request says whether it succeeded" in " ".join(made(tmp_path / "b.csv").notes)
 
 
 @pytest.mark.parametrize(
@@ -224,26 +232,15 @@ def test_files_with_other_steps_get_the_same_order(tmp_path: Path) -> None:
     both = files.write_jtl(tmp_path / "a.jtl", LOAD)
     one = files.write_jtl(tmp_path / "b.jtl", [one for one in LOAD if one.label != "home"])
     run = files.imported(tmp_path, both, one)
-    trials = [read_trial(run.trial(name).path) for name in ("a.r1", "b.r1")]
-    names = [[step.name for step in trial.summary.groups[0].steps] for trial in trials]
-    assert names[0] == names[1] and set(names[0]) == {"home", "buy-now"}
-    place = names[0].index("buy-now")
-    count = sum(one.label != "home" for one in LOAD)
-    assert set(trials[1].samples["step"].tolist()) == {place}
-    assert int(trials[1].intervals["due"][trials[1].intervals["step"] == place].sum()) == count
-    due = [step.due for step in trials[1].summary.groups[0].steps]
-    assert due == [count if at == place else 0 for at in (0, 1)]
-
-
-def test_users_of_groups_with_like_names_are_kept_apart(tmp_path: Path) -> None:
-    lines = ["timeStamp,elapsed,label,success,threadName,grpThreads"]
-    for at in range(60):
-        group, users = ("a-b", 2) if at % 3 else ("a_b", 1)
-        lines.append(f"{1_700_000_000_000 + 20 * at},7,/,true,{group} 1-1,{users}")
-    path = tmp_path / "a.jtl"
-    path.write_text("\n".join(lines) + "\n")
-    groups = case_configs(files.imported(tmp_path, path).lock())["a"].groups
-    assert {group.name: group.executor.most_vus for group in groups} == {"a-b": 2, "a_b": 1}
+    first, second = (read_trial(run.trial(name).path) for name in ("a.r1", "b.r1"))
+    steps = second.summary.groups[0].steps
+    names = [step.name for step in steps]
+    assert names == [step.name for step in first.summary.groups[0].steps]
+    assert set(names) == {"home", "buy-now"}
+    place, count = names.index("buy-now"), sum(one.label != "home" for one in LOAD)
+    assert set(second.samples["step"].tolist()) == {place}
+    assert int(second.intervals["due"][second.intervals["step"] == place].sum()) == count
+    assert {step.name: step.due for step in steps} == {"home": 0, "buy-now": count}
 
 
 def test_a_changed_seal_of_an_import_is_damage(tmp_path: Path) -> None:
@@ -305,17 +302,13 @@ def shifted(load: list[files.Asked], by_ms: int) -> list[files.Asked]:
     return [replace(one, begun=one.begun + by_ms) for one in load]
 
 
-def written(path: Path, *parts: list[files.Asked]) -> Path:
-    """Write several loads to one of JMeter's files, each with its own count of users, as if runs were
-    appended."""
-    texts = [files.write_jtl(path, part).read_text(encoding="utf-8") for part in parts]
-    path.write_text(texts[0] + "".join(text.partition("\n")[2] for text in texts[1:]), encoding="utf-8")
-    return path
-
-
 @pytest.mark.parametrize("runs", [2, 3])
 def test_runs_appended_to_one_file_are_refused_with_their_number(tmp_path: Path, runs: int) -> None:
-    path = written(tmp_path / "a.jtl", *(shifted(LOAD, 100_000 * run) for run in range(runs)))
+    """Each has its own count of users."""
+    path = tmp_path / "a.jtl"
+    loads = (shifted(LOAD, 100_000 * run) for run in range(runs))
+    head, *rest = (files.write_jtl(path, load).read_text(encoding="utf-8") for load in loads)
+    path.write_text(head + "".join(text.partition("\n")[2] for text in rest), encoding="utf-8")
     with pytest.raises(SvloadError, match=f"holds {runs} runs, one after the other: nothing began for 80 s"):
         made(path)
 
@@ -323,27 +316,18 @@ def test_runs_appended_to_one_file_are_refused_with_their_number(tmp_path: Path,
 def test_a_pause_of_all_users_is_no_second_run(tmp_path: Path) -> None:
     """All ten users stay; only the requests pause."""
     steady = files.closed_loop(ramp=0)
-    path = written(tmp_path / "a.jtl", [*steady, *shifted(steady, 100_000)])
-    read = made(path)
+    read = made(files.write_jtl(tmp_path / "a.jtl", [*steady, *shifted(steady, 100_000)]))
     assert "Nothing began for 80 s from 20 s on: taken as a pause" in " ".join(read.notes)
     assert read.requests == 2 * len(steady)
 
 
-def test_k6_requests_without_an_outcome_are_said_to_count_as_failed(tmp_path: Path) -> None:
-    path = files.write_k6_csv(tmp_path / "a.csv", LOAD)
-    assert "No request says" not in " ".join(made(path).notes)
-    (tmp_path / "b.csv").write_text(K6 + "http_req_duration,0,5\nhttp_req_duration,3,5\n")
-    assert "No request says whether it succeeded" in " ".join(made(tmp_path / "b.csv").notes)
-
-
-DAY_MS = 86_400_000
+DAY = 86_400_000
 FAR = {
-    "JTL, a month between requests": JTL
-    + f"0,9,true,a\n{30 * DAY_MS},9,true,a\n{30 * DAY_MS + 7},9,true,x\n",
-    "JTL, a response of 20 days": JTL + f"0,9,true,a\n3500,{20 * DAY_MS},true,b\n7000,9,true,c\n",
-    "k6, a response of 60 days": K6 + f"http_req_duration,0,5\nhttp_req_duration,3,{60 * DAY_MS}\n",
-    "k6, a month between requests": K6 + f"http_req_duration,0,5\nhttp_req_duration,{30 * 86_400},5\n",
-    "Locust, ten minutes between rows": LOCUST + "0,1,Aggregated,0,0,5\n600,1,Aggregated,9,0,5\n",
+    "JTL, a month between requests": f"{JTL}0,9,true,a\n{30 * DAY},9,true,a\n{30 * DAY + 7},9,true,x\n",
+    "JTL, a response of 20 days": f"{JTL}0,9,true,a\n3500,{20 * DAY},true,b\n7000,9,true,c\n",
+    "k6, a response of 60 days": f"{K6}http_req_duration,0,5\nhttp_req_duration,3,{60 * DAY}\n",
+    "k6, a month between requests": f"{K6}http_req_duration,0,5\nhttp_req_duration,{30 * 86_400},5\n",
+    "Locust, ten minutes between rows": f"{LOCUST}0,1,Aggregated,0,0,5\n600,1,Aggregated,9,0,5\n",
 }
 
 
