@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from tests.servers import free_port, memcached, nginx, running, varnish
+from tests.watch.watched import processes
 
-from svload.host.machine.linux import process_stat
 from svload.run.execution import SAMPLE_INTERVAL_S
 from svload.watch.sampler import Sampler
 
@@ -29,12 +29,12 @@ def used_s() -> float:
 
 
 def facts(name: str, pid: int, port: int, scheme: str, admin: dict[str, Any]) -> dict[str, Any]:
-    stat = process_stat(pid)
+    ends = {"endpoints": [{"scheme": scheme, "address": "127.0.0.1", "port": port}]}
     return {
+        **processes(**{name: pid}),
+        **ends,
         "service": name,
         "kit": name,
-        "processes": [{"name": name, "pid": pid, "start_ticks": stat.start_ticks}],
-        "endpoints": [{"scheme": scheme, "address": "127.0.0.1", "port": port}],
         "settings": [],
         "admin": {name: admin},
     }

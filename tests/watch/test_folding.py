@@ -43,11 +43,9 @@ def test_the_services_stacks_of_the_window_are_folded_from_the_outermost() -> No
         "with space 1;checked": 1,
     }
     assert (found.samples, found.lost) == (3, 5)
-
-
-def test_the_window_begins_with_its_first_nanosecond_and_ends_before_its_last() -> None:
-    assert fold(PRINTED, {7}, 10 * SECOND + 1, 13 * SECOND + 1).samples == 4
-    assert fold(PRINTED, {7}, 10 * SECOND + 2, 13 * SECOND).samples == 2
+    window = {(1, 1): 4, (2, 0): 2}  # it begins with its first nanosecond and ends before its last
+    for (later_ns, longer_ns), samples in window.items():
+        assert fold(PRINTED, {7}, 10 * SECOND + later_ns, 13 * SECOND + longer_ns).samples == samples
 
 
 def test_another_process_with_the_pid_of_an_ended_one_does_not_belong_to_the_service() -> None:

@@ -15,23 +15,17 @@ from typing import Any
 import pytest
 from tests.servers import child, completed, wait_until
 from tests.watch.test_others import machine
+from tests.watch.watched import at_port, by_entity, processes, values
 
-from svload.host.machine.linux import process_stat
 from svload.host.machine.qdiscs import qdiscs
 from svload.host.machine.sock_diag import listening_sockets, open_connections
 from svload.watch import proc
-from svload.watch.monitor import Monitor
 from svload.watch.monitors.listeners import SocketTable
 from svload.watch.monitors.process import CoreTable, ProcessMonitor
 from svload.watch.monitors.qdisc import QdiscMonitor
 from svload.watch.monitors.quota import QuotaMonitor, read_group
 from svload.watch.monitors.sockets import SocketsMonitor
 from svload.watch.monitors.switches import SwitchesMonitor
-
-
-def read(monitor: Monitor) -> dict[tuple[str, str], float]:
-    return {(one.entity, one.metric): one.value for one in monitor.sample()}
-
 
 # processes
 
@@ -44,22 +38,17 @@ sys.stdin.read()
 """
 
 
-def holder(stack: ExitStack, files: int, *cores: int) -> dict[str, Any]:
-    """Return the facts of a process that may open 64 files and holds this many, on these cores."""
+def holder(stack: ExitStack, files: int, *cores: int) -> int:
+    """Return the pid of a process that may open 64 files and holds this many, on these cores."""
     process, _ = stack.enter_context(child(HOLDER, files))
     if cores:
         os.sched_setaffinity(process.pid, cores)
-    stat = process_stat(process.pid)
-    return {
-        "service": "web",
-        "processes": [{"name": "one", "pid": process.pid, "start_ticks": stat.start_ticks}],
-    }
+    return process.pid
 
 
 def test_descriptors_stand_against_the_limit_of_the_process_that_is_nearest(places: ExitStack) -> None:
-    full, calm = holder(places, 50), holder(places, 2)
-    both = {"service": "web", "processes": full["processes"] + [{**calm["processes"][0], "name": "two"}]}
-    found = read(ProcessMonitor("web", both))
+    both = processes(one=holder(places, 50), two=holder(places, 2))
+    found = by_entity(ProcessMonitor("web", both))
     assert found["", "fds_limit"] == 64
     assert 53 <= found["", "fds_fullest"] <= 56
     assert found["", "fds"] == found["one", "fds"] + found["two", "fds"]
@@ -72,14 +61,14 @@ def test_only_a_pinned_service_has_its_busiest_core(
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) < 2:
         pytest.skip("one core alone can't be a part of the machine's")
-    monitor = ProcessMonitor("web", holder(places, 2, *cores[-1:] * pinned))
+    monitor = ProcessMonitor("web", processes(one=holder(places, 2, *cores[-1:] * pinned)))
     calm = dict.fromkeys(range(os.cpu_count() or 1), 5.0)
     times = iter([calm, calm | {cores[-1]: 5.5}])
     monkeypatch.setattr(CoreTable, "busy", lambda self: next(times))
     clock = itertools.count(1.0)
     monkeypatch.setattr("svload.watch.monitors.process.time.monotonic", lambda: next(clock))
-    assert read(monitor)["", "cores_allowed"] == (1 if pinned else len(cores))
-    assert (("", "hot_core_ratio") in read(monitor)) is pinned
+    assert values(monitor)["cores_allowed"] == (1 if pinned else len(cores))
+    assert ("hot_core_ratio" in values(monitor)) is pinned
 
 
 def test_a_core_that_was_read_once_for_two_readings_is_not_busier(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,21 +84,27 @@ def test_a_core_that_was_read_once_for_two_readings_is_not_busier(monkeypatch: p
 
 def test_bounds_of_texts(tmp_path: Path) -> None:
     (tmp_path / "7").mkdir()
-    (tmp_path / "7" / "limits").write_text(
-        "Limit  Soft Limit  Hard Limit  Units\nMax open files            1024                 20000          "
-        "      files\n"
-    )
     (tmp_path / "7" / "status").write_text("Name:\tx\nCpus_allowed_list:\t0-2,5\n")
-    assert proc.read_bounds(7, str(tmp_path)) == proc.Bounds(1024, frozenset({0, 1, 2, 5}))
-    (tmp_path / "7" / "limits").write_text(
-        "Max open files            unlimited            unlimited            files\n"
-    )
-    assert proc.read_bounds(7, str(tmp_path)).descriptors is None
+    for text, descriptors in (
+        ("1024                 20000          ", 1024),
+        ("unlimited   unlimited", None),
+    ):
+        lines = f"Limit  Soft Limit  Hard Limit  Units\nMax open files            {text}      files\n"
+        (tmp_path / "7" / "limits").write_text(lines)
+        assert proc.read_bounds(7, str(tmp_path)) == proc.Bounds(descriptors, frozenset({0, 1, 2, 5}))
     assert proc.read_bounds(8, str(tmp_path)) == proc.Bounds(None, frozenset())
     assert proc.read_bounds(os.getpid()).descriptors == resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
 # threads
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a machine's /proc that a test writes."""
+    monkeypatch.setattr(SwitchesMonitor, "root", str(tmp_path))
+    monkeypatch.setattr(SwitchesMonitor, "table", proc.ProcessTable(str(tmp_path), every_s=0.0))
+    return tmp_path
 
 
 def threads(root: Path, **schedstat: str) -> None:
@@ -121,53 +116,74 @@ def threads(root: Path, **schedstat: str) -> None:
     machine(root, (7, "x", 1, 0, []))
 
 
-def test_switches_count_from_the_first_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SwitchesMonitor, "root", str(tmp_path))
-    monkeypatch.setattr(SwitchesMonitor, "table", proc.ProcessTable(str(tmp_path), every_s=0.0))
-    threads(tmp_path, t7="900 5000 40", t8="900 1000 10")
-    stat = process_stat(7, str(tmp_path))
-    monitor = SwitchesMonitor(
-        "web", {"processes": [{"name": "one", "pid": 7, "start_ticks": stat.start_ticks}]}
-    )
-    assert read(monitor) == {("one", "switches_total"): 0, ("one", "run_queue_seconds_total"): 0}
-    threads(tmp_path, t7="950 2000005000 47", t9="1 1000000000 3")
-    (tmp_path / "7" / "task" / "8" / "schedstat").unlink()
-    assert read(monitor) == {("one", "switches_total"): 10, ("one", "run_queue_seconds_total"): 3.0}
-    assert read(monitor) == {("one", "switches_total"): 10, ("one", "run_queue_seconds_total"): 3.0}
+def test_switches_count_from_the_first_look(root: Path) -> None:
+    threads(root, t7="900 5000 40", t8="900 1000 10")
+    monitor = SwitchesMonitor("web", processes(str(root), one=7))
+    assert values(monitor) == {"switches_total": 0, "run_queue_seconds_total": 0}
+    threads(root, t7="950 2000005000 47", t9="1 1000000000 3")
+    (root / "7" / "task" / "8" / "schedstat").unlink()
+    for _ in range(2):
+        found = by_entity(monitor)
+        assert found == {("one", "switches_total"): 10, ("one", "run_queue_seconds_total"): 3.0}
 
 
 def test_switches_of_an_older_process_count_from_when_it_belongs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What it did before is no part of the load; a process that has just started began at zero."""
-    monkeypatch.setattr(SwitchesMonitor, "root", str(tmp_path))
-    monkeypatch.setattr(SwitchesMonitor, "table", proc.ProcessTable(str(tmp_path), every_s=0.0))
-    threads(tmp_path, t7="900 5000 40")
-    monitor = SwitchesMonitor("web", {"endpoints": [{"address": "127.0.0.1", "port": 1}]})
+    threads(root, t7="900 5000 40")
+    monitor = SwitchesMonitor("web", at_port(1))
     members = [7]
     monkeypatch.setattr(monitor, "_members", lambda: {"web": frozenset(members)})
-    read(monitor)
-    for pid, start in ((8, 77), (9, 1 << 60)):
-        machine(tmp_path, (pid, "x", 1, 0, []))
-        stat = tmp_path / str(pid) / "stat"
+    values(monitor)
+    for pid, start, count, seconds in ((8, 77, 0, 0), (9, 1 << 60, 4000, 5.0)):
+        machine(root, (pid, "x", 1, 0, []))
+        stat = root / str(pid) / "stat"
         stat.write_text(stat.read_text().replace(" 77 ", f" {start} ", 1))
-        (tmp_path / str(pid) / "task" / str(pid)).mkdir(parents=True)
-        (tmp_path / str(pid) / "task" / str(pid) / "schedstat").write_text("900 5000000000 4000\n")
+        (root / str(pid) / "task" / str(pid)).mkdir(parents=True)
+        (root / str(pid) / "task" / str(pid) / "schedstat").write_text("900 5000000000 4000\n")
         members.append(pid)
-        count, seconds = {8: (0, 0), 9: (4000, 5.0)}[pid]
-        assert read(monitor) == {
-            ("web", "switches_total"): count,
-            ("web", "run_queue_seconds_total"): seconds,
-        }
+        found = by_entity(monitor)
+        assert found == {("web", "switches_total"): count, ("web", "run_queue_seconds_total"): seconds}
 
 
 # control groups
 
 
-def group(folder: Path, **files: str) -> None:
-    """Write the files of a group's folder, `__` for a dot."""
-    for name, text in files.items():
-        (folder / name.replace("__", ".")).write_text(f"{text}\n")
+def group(folder: Path, text: str) -> dict[str, str]:
+    """Write the files of control groups, one a line: its path, a colon, its lines with `;` between them.
+    Return the folders by name."""
+    for line in text.strip().splitlines():
+        name, _, content = line.strip().partition(": ")
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(content.replace(";", "\n") + "\n")
+    return {path.name: str(path) for path in folder.iterdir()}
+
+
+VERSION_1 = """
+cpu/cpu.stat: nr_throttled 3;throttled_time 1500000000
+cpu/cpu.cfs_quota_us: 50000
+cpu/cpu.cfs_period_us: 100000
+cpuacct/cpuacct.usage: 2500000000
+memory/memory.usage_in_bytes: 4096
+memory/memory.limit_in_bytes: 9223372036854771712
+memory/memory.oom_control: oom_kill_disable 0;oom_kill 2
+memory/memory.stat: total_rss 2048
+pids/pids.current: 3
+pids/pids.max: 9
+pids/pids.events: max 4
+"""
+VERSION_2 = """
+unified/cpu.stat: usage_usec 2500000;throttled_usec 1500000
+unified/cpu.max: 50000 100000
+unified/memory.current: 4096
+unified/memory.max: 8192
+unified/memory.stat: anon 2048;file 2048
+unified/memory.events: low 0;oom_kill 2
+unified/pids.current: 3
+unified/pids.max: max
+unified/pids.events: max 4
+"""
 
 
 GROUP = {
@@ -183,44 +199,24 @@ GROUP = {
 """The values in the files of both versions."""
 
 
-def test_a_group_of_version_2(tmp_path: Path) -> None:
-    group(
-        tmp_path, cpu__stat="usage_usec 2500000\nthrottled_usec 1500000", cpu__max="50000 100000", memory__current="4096", memory__max="8192",
-        memory__stat="anon 2048\nfile 2048", memory__events="low 0\noom_kill 2", pids__current="3", pids__max="max", pids__events="max 4",
-    )  # fmt: skip
-    assert dict(read_group({"unified": str(tmp_path)})) == GROUP | {"group_memory_limit_bytes": 8192}
-
-
-def test_a_group_of_version_1(tmp_path: Path) -> None:
-    for name in ("cpu", "cpuacct", "memory", "pids"):
-        (tmp_path / name).mkdir()
-    group(
-        tmp_path / "cpu",
-        cpu__stat="nr_throttled 3\nthrottled_time 1500000000",
-        cpu__cfs_quota_us="50000",
-        cpu__cfs_period_us="100000",
-    )
-    group(tmp_path / "cpuacct", cpuacct__usage="2500000000")
-    group(tmp_path / "memory", memory__usage_in_bytes="4096", memory__limit_in_bytes="9223372036854771712", memory__oom_control="oom_kill_disable 0\noom_kill 2", memory__stat="total_rss 2048")  # fmt: skip
-    group(tmp_path / "pids", pids__current="3", pids__max="9", pids__events="max 4")
-    paths = {name: str(tmp_path / name) for name in ("cpu", "cpuacct", "memory", "pids")}
-    assert dict(read_group(paths)) == GROUP | {"group_processes_limit": 9}
-
-
-def test_a_removed_group_gives_no_readings(tmp_path: Path) -> None:
-    assert dict(read_group({"unified": str(tmp_path / "gone")})) == {}
-    assert dict(read_group({})) == {}
+@pytest.mark.parametrize(
+    ("files", "limit"),
+    [(VERSION_1, {"group_processes_limit": 9}), (VERSION_2, {"group_memory_limit_bytes": 8192})],
+    ids=["version 1", "version 2"],
+)
+def test_a_group_is_read(tmp_path: Path, files: str, limit: dict[str, float]) -> None:
+    assert dict(read_group(group(tmp_path, files))) == GROUP | limit
+    assert dict(read_group({"unified": str(tmp_path / "gone")})) == dict(read_group({})) == {}
 
 
 def test_a_service_without_limits_has_no_group_to_watch() -> None:
-    processes = [{"name": "one", "pid": 1, "start_ticks": 1}]
-    unlimited = [{"name": "one", "paths": {}, "settings": [{"name": "nofile"}]}]
-    limited = [{"name": "one", "paths": {}, "settings": [{"name": "memory_bytes"}]}]
-    assert not QuotaMonitor.reads({"processes": processes, "groups": unlimited})
-    assert not QuotaMonitor.reads({"processes": processes})
-    assert not QuotaMonitor.reads({"groups": limited})
-    assert QuotaMonitor.reads({"processes": processes, "groups": limited})
-    assert not QuotaMonitor.reads(None)
+    started = {"processes": [{"name": "one", "pid": 1, "start_ticks": 1}]}
+    unlimited, limited = (
+        {"groups": [{"name": "one", "paths": {}, "settings": [{"name": name}]}]}
+        for name in ("nofile", "memory_bytes")
+    )
+    cases = (None, started, started | unlimited, limited, started | limited)
+    assert [QuotaMonitor.reads(facts) for facts in cases] == [False, False, False, False, True]
 
 
 # sockets
@@ -243,26 +239,38 @@ def test_unread_and_unsent_bytes_are_its_own(places: ExitStack, monkeypatch: pyt
     port = listener.getsockname()[1]
     client = places.enter_context(socket.create_connection(("127.0.0.1", port)))
     server = places.enter_context(listener.accept()[0])
-    monitor = SocketsMonitor("web", {"endpoints": [{"address": "127.0.0.1", "port": port}]})
-    entity = str(port)
-    wait_until(lambda: read(monitor)[entity, "established"] == 1)
-    assert read(monitor)[entity, "unread_bytes"] == read(monitor)[entity, "unsent_bytes"] == 0
+    monitor = SocketsMonitor("web", at_port(port))
+    wait_until(lambda: by_entity(monitor)[str(port), "established"] == 1)
+    assert values(monitor)["unread_bytes"] == values(monitor)["unsent_bytes"] == 0
     for end in (client, server):
         end.setblocking(False)
         while takes(end):
             pass
-    wait_until(lambda: read(monitor)[entity, "receive_buffers_full"] == 1)
-    found = read(monitor)
-    assert found[entity, "unread_bytes"] > 0
-    assert found[entity, "unsent_bytes"] > 0
-    assert found[entity, "send_buffers_full"] == 1
+    wait_until(lambda: values(monitor)["receive_buffers_full"] == 1)
+    found = values(monitor)
+    assert min(found["unread_bytes"], found["unsent_bytes"]) > 0
+    assert found["send_buffers_full"] == 1
 
 
 # interfaces
 
 
+DROPS = """
+import socket
+from tests.watch.watched import by_entity
+from svload.watch.monitors.qdisc import QdiscMonitor
+monitor = QdiscMonitor("", {})
+before = by_entity(monitor)
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out:
+    for _ in range(40):
+        out.sendto(b"x" * 900, ("10.9.9.2", 9))
+after = by_entity(monitor)
+print(before["va tbf", "drops_total"], after["va tbf", "drops_total"], after["va tbf", "backlog_bytes"])
+"""
+
+
 @pytest.mark.real
-def test_a_queueing_discipline_that_drops_is_seen(needs: Any, places: ExitStack) -> None:
+def test_a_queueing_discipline_that_drops_is_seen(needs: Any) -> None:
     """In a separate namespace: a veth with a token bucket of 8 kbit/s that datagrams overrun."""
     needs("root", "ip", "tc", "unshare")
     script = (
@@ -271,18 +279,7 @@ def test_a_queueing_discipline_that_drops_is_seen(needs: Any, places: ExitStack)
         "ip neigh add 10.9.9.2 lladdr 02:00:00:00:00:02 dev va; "
         'tc qdisc add dev va root tbf rate 8kbit burst 2kb limit 4kb; exec "$0" -c "$1"'
     )
-    program = (
-        "import socket\n"
-        "from svload.host.machine.qdiscs import qdiscs\n"
-        "from svload.watch.monitors.qdisc import QdiscMonitor\n"
-        "monitor = QdiscMonitor('', {})\n"
-        "before = {(one.entity, one.metric): one.value for one in monitor.sample()}\n"
-        "with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out:\n"
-        "    for _ in range(40): out.sendto(b'x' * 900, ('10.9.9.2', 9))\n"
-        "after = {(one.entity, one.metric): one.value for one in monitor.sample()}\n"
-        "print(before['va tbf', 'drops_total'], after['va tbf', 'drops_total'], after['va tbf', 'backlog_bytes'])\n"
-    )
-    done = completed(["unshare", "-n", "sh", "-c", script, sys.executable, program])
+    done = completed(["unshare", "-n", "sh", "-c", script, sys.executable, DROPS])
     assert done.returncode == 0, done.stderr
     before, after, backlog = map(float, done.stdout.split())
     assert before == 0

@@ -17,41 +17,29 @@ from svload.host.machine.linux import TICKS_PER_S, ProcessStat
 from svload.watch import proc
 from svload.watch.monitors.others import OthersMonitor, command_of, user_of
 
+Look = dict[int, tuple[int, float]] | dict[int, tuple[int, float, int]]
 
-def one(pid: int, parent: int, seconds: float, name: str = "x", start: int = 0) -> ProcessStat:
-    return ProcessStat(pid, "S", parent, 0, 0, seconds, 1, start, 0, name)
+
+def one(pid: int, parent: int, seconds: float = 0.0, start: int = 0) -> ProcessStat:
+    return ProcessStat(pid, "S", parent, 0, 0, seconds, 1, start, 0, "x")
 
 
 @pytest.mark.parametrize(
     ("before", "after", "told"),
     [
-        (
-            [one(1, 0, 5.0), one(7, 1, 2.0)],
-            [one(1, 0, 5.0), one(7, 1, 2.5), one(9, 7, 0.25)],
-            {7: 0.5, 9: 0.25},
-        ),
-        ([one(7, 1, 9.0, start=1)], [one(7, 1, 0.5, start=2)], {7: 0.5}),
-        (
-            [one(1, 0, 0.0), one(7, 1, 9.0, start=1)],
-            [one(1, 0, 9.25), one(7, 1, 0.5, start=2)],
-            {1: 0.25, 7: 0.5},
-        ),
-        ([one(7, 1, 1.0), one(8, 7, 3.0)], [one(7, 1, 4.4)], {7: 0.4}),
-        ([one(1, 0, 10.0), one(7, 1, 1.0), one(8, 7, 3.0)], [one(1, 0, 14.5)], {1: 0.5}),
-        ([one(7, 1, 1.0), one(8, 7, 3.0)], [one(7, 1, 1.0)], {}),
+        ({1: (0, 5.0), 7: (1, 2.0)}, {1: (0, 5.0), 7: (1, 2.5), 9: (7, 0.25)}, {7: 0.5, 9: 0.25}),
+        ({7: (1, 9.0, 1)}, {7: (1, 0.5, 2)}, {7: 0.5}),
+        ({1: (0, 0.0), 7: (1, 9.0, 1)}, {1: (0, 9.25), 7: (1, 0.5, 2)}, {1: 0.25, 7: 0.5}),
+        ({7: (1, 1.0), 8: (7, 3.0)}, {7: (1, 4.4)}, {7: 0.4}),
+        ({1: (0, 10.0), 7: (1, 1.0), 8: (7, 3.0)}, {1: (0, 14.5)}, {1: 0.5}),
+        ({7: (1, 1.0), 8: (7, 3.0)}, {7: (1, 1.0)}, {}),
     ],
 )  # growth, and all of a new process; a reused pid (its parent has its past); ended ones, by survivors
-def test_cpu_between_two_looks(
-    before: list[ProcessStat], after: list[ProcessStat], told: dict[int, float]
-) -> None:
-    tables = ({found.pid: found for found in look} for look in (before, after))
+def test_cpu_between_two_looks(before: Look, after: Look, told: dict[int, float]) -> None:
+    """A look: pid → parent, seconds of CPU, start."""
+    tables = ({pid: one(pid, *of) for pid, of in look.items()} for look in (before, after))
     used = {found.pid: pytest.approx(found.seconds) for found in proc.used_between(*tables)}
     assert used == told
-
-
-def test_families_of_several_roots() -> None:
-    tree = [one(1, 0, 0), one(2, 0, 0), one(3, 2, 0), one(7, 1, 0), one(8, 7, 0), one(9, 1, 0)]
-    assert proc.families({7, 2}, tree) == {2, 3, 7, 8}
 
 
 def machine(root: Path, *processes: tuple[int, str, int, int, list[str]]) -> None:
@@ -63,35 +51,26 @@ def machine(root: Path, *processes: tuple[int, str, int, int, list[str]]) -> Non
         (root / str(pid) / "cmdline").write_text("\0".join([*words, ""]) if words else "")
 
 
-@pytest.fixture
-def monitor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OthersMonitor:
-    """Return a monitor of a machine that a test writes."""
-    monkeypatch.setattr(OthersMonitor, "root", str(tmp_path))
-    monkeypatch.setattr(OthersMonitor, "table", proc.ProcessTable(str(tmp_path)))
-    (tmp_path / "self").mkdir()
+def watching(root: Path, monkeypatch: pytest.MonkeyPatch) -> OthersMonitor:
+    """Return a monitor of a machine that a test writes; process 10 is our own."""
+    monkeypatch.setattr(OthersMonitor, "root", str(root))
+    monkeypatch.setattr(OthersMonitor, "table", proc.ProcessTable(str(root)))
+    (root / "self").mkdir()
     return OthersMonitor("", {"own": [10]})
 
 
-def test_who_it_is_stands_beside_what_it_used(tmp_path: Path, monitor: OthersMonitor) -> None:
+def test_who_it_is_stands_beside_what_it_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel's threads and our own are left out; of a command's arguments only a file's name is
     reported."""
+    monitor = watching(tmp_path, monkeypatch)
     words = ["/usr/bin/python3", "/srv/crunch.py", "--password=xyz"]
-    machine(
-        tmp_path,
-        (2, "kthreadd", 0, 0, []),
-        (9, "kworker/0:1", 2, 0, []),
-        (10, "svload", 1, 0, []),
-        (11, "tmux: server", 1, 0, words),
-    )
-    list(monitor.sample())
-    machine(
-        tmp_path,
-        (9, "kworker/0:1", 2, 500, []),
-        (10, "svload", 1, 500, []),
-        (11, "tmux: server", 1, 20, words),
-    )
+    machine(tmp_path, (2, "kthreadd", 0, 0, []))
+    for ours, theirs in ((0, 0), (500, 20)):
+        kernel, own = (9, "kworker/0:1", 2, ours, []), (10, "svload", 1, ours, [])
+        machine(tmp_path, kernel, own, (11, "tmux: server", 1, theirs, words))
+        found = [tuple(reading) for reading in monitor.sample()]
     user = pwd.getpwuid(os.getuid()).pw_name
-    assert [tuple(reading) for reading in monitor.sample()] == [
+    assert found == [
         ("", "cpu_seconds_total", 20 / TICKS_PER_S),
         ("", "concerned_seconds_total", 20 / TICKS_PER_S),
         ("tmux: server 11", "cpu_seconds", 20 / TICKS_PER_S),
@@ -220,8 +199,7 @@ def clocked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Clocked
 def test_who_rests_is_read_once_a_second(clocked: Clocked) -> None:
     clocked.ticks(14, p11=7, p12=7)
     assert clocked.lately() == {11: 7, 12: 5}
-    now = clocked.table.now(12)
-    assert now.own_ticks == 7, "who is asked for alone is read"
+    assert clocked.table.now(12).own_ticks == 7, "who is asked for alone is read"
     assert clocked.lately(proc.RESTING_EVERY_S) == {11: 7, 12: 7}
 
 
@@ -259,8 +237,7 @@ def test_descriptors_and_reads_are_those_of_the_process_that_has_the_pid_now() -
     assert table.descriptors(os.getpid()) == pytest.approx(held, abs=2)
     with open(os.devnull):
         before = table.descriptors(os.getpid())
-    after = table.descriptors(os.getpid())
-    assert after == before - 1
+    assert table.descriptors(os.getpid()) == before - 1
     child = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
     assert table.descriptors(child.pid)
     assert None not in table.disk(child.pid)

@@ -7,10 +7,11 @@ import struct
 from pathlib import Path
 
 import pytest
-from tests.watch.test_others import machine as processes
+from tests.evolve import evolve
+from tests.watch.test_others import machine
 from tests.watch.test_servers import http, server
+from tests.watch.watched import processes, values
 
-from svload.host.machine.linux import process_stat
 from svload.lab.metrics_page import metrics_page, with_metrics_page
 from svload.model.facts import Endpoint, ServiceFacts
 from svload.watch import proc
@@ -89,9 +90,8 @@ def test_the_page_is_asked_at_its_url() -> None:
         return http(PAGE.encode())
 
     with server(answer) as (port, connections):
-        monitor = PrometheusMonitor(
-            "app", {"admin": {"prometheus": {"url": f"http://127.0.0.1:{port}/metrics?x=1"}}}
-        )
+        url = f"http://127.0.0.1:{port}/metrics?x=1"
+        monitor = PrometheusMonitor("app", {"admin": {"prometheus": {"url": url}}})
         assert len(list(monitor.sample())) == len(list(monitor.sample())) == 14
         monitor.close()
     assert asked == [b"/metrics?x=1"] * 2
@@ -112,11 +112,10 @@ def test_a_path_or_a_url_of_this_machine_is_taken(written: str) -> None:
 
 
 ELSEWHERE = ["http://192.0.2.1:9113/metrics", "https://127.0.0.1:1/", "http://127.0.0.1/metrics"]
+ELSEWHERE += ["metrics", "http://u:p@127.0.0.1:1/", "/a b", "/a\r\nHost: x", ""]
 
 
-@pytest.mark.parametrize(
-    "written", [*ELSEWHERE, "metrics", "http://u:p@127.0.0.1:1/", "/a b", "/a\r\nHost: x", ""]
-)
+@pytest.mark.parametrize("written", ELSEWHERE)
 def test_anything_else_is_refused(written: str) -> None:
     with pytest.raises(ValueError, match=r"write a path|port of the exporter"):
         metrics_page(written)
@@ -125,15 +124,10 @@ def test_anything_else_is_refused(written: str) -> None:
 def test_a_path_is_asked_at_the_services_own_port() -> None:
     plain = Endpoint(scheme="http", address="127.0.0.1", port=8080)
     facts = ServiceFacts(service="app", kit="command", version="", endpoints=(plain,), admin={"x": {}})
-    assert with_metrics_page(facts, "/metrics").admin == {
-        "x": {},
-        "prometheus": {"url": "http://127.0.0.1:8080/metrics"},
-    }
-    assert with_metrics_page(facts, "http://127.0.0.1:9/m").admin["prometheus"] == {
-        "url": "http://127.0.0.1:9/m"
-    }
+    for written, url in (("/metrics", "http://127.0.0.1:8080/metrics"), ("http://127.0.0.1:9/m",) * 2):
+        assert with_metrics_page(facts, written).admin == {"x": {}, "prometheus": {"url": url}}
     assert with_metrics_page(facts, None) == facts
-    local = facts.model_copy(update={"endpoints": (Endpoint(scheme="http", address="unix:/x", port=0),)})
+    local = evolve(facts, endpoints=(Endpoint(scheme="http", address="unix:/x", port=0),))
     assert with_metrics_page(local, "/metrics") == local
 
 
@@ -211,7 +205,7 @@ def test_another_file_is_no_page(data: bytes) -> None:
 
 
 @pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JvmMonitor:
+def monitor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JvmMonitor:
     """Make a virtual machine with pid 7 here and pid 3 in its own namespace, and its log."""
     monkeypatch.setattr(JvmMonitor, "root", str(tmp_path))
     monkeypatch.setattr(JvmMonitor, "table", proc.ProcessTable(str(tmp_path), every_s=0.0))
@@ -219,40 +213,36 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JvmMonitor:
     data.mkdir(parents=True)
     (data / "3").write_bytes(page(**G1))
     (tmp_path / "7" / "status").write_text("Name:\tjava\nNSpid:\t7\t3\n")
-    processes(tmp_path, (7, "java", 1, 0, []))
-    (tmp_path / "log").write_text("java.lang.OutOfMemoryError: of an earlier start\n")
-    stat = process_stat(7, str(tmp_path))
-    facts = {
-        "processes": [{"name": "server", "pid": 7, "start_ticks": stat.start_ticks}],
-        "admin": {"jvm": {"process": "server", "log": str(tmp_path / "log")}},
-    }
-    return JvmMonitor("app", facts)
+    machine(tmp_path, (7, "java", 1, 0, []))
+    log = tmp_path / "log"
+    log.write_text("java.lang.OutOfMemoryError: of an earlier start\n")
+    admin = {"jvm": {"process": "server", "log": str(log)}}
+    return JvmMonitor("app", {**processes(str(tmp_path), server=7), "admin": admin})
 
 
-def test_it_is_found_by_its_own_pid_and_its_log_is_read_once(machine: JvmMonitor, tmp_path: Path) -> None:
-    def values() -> dict[str, float]:
-        return {one.metric: one.value for one in machine.sample()}
+def test_it_is_found_by_its_own_pid_and_its_log_is_read_once(monitor: JvmMonitor, tmp_path: Path) -> None:
+    def logged(text: str) -> dict[str, float]:
+        """Write this to the log; return the readings after it."""
+        with open(tmp_path / "log", "a") as log:
+            log.write(text)
+        return values(monitor)
 
-    first = values()
+    first = values(monitor)
     assert set(first) == set(JvmMonitor.metrics)
     wanted = {"heap_used_bytes": 70, "gc_total": 5, "gc_pause_seconds": 0, "out_of_memory_total": 0}
     assert wanted.items() <= first.items()
-    with open(tmp_path / "log", "a") as log:
-        log.write("Exception in thread: java.lang.OutOfMemoryError: Java heap space\n\tat x\njava.lang.OutOf")
-    assert values()["out_of_memory_total"] == 1
-    with open(tmp_path / "log", "a") as log:
-        log.write("MemoryError: again\n")
-    assert values()["out_of_memory_total"] == 2
+    whole = "Exception in thread: java.lang.OutOfMemoryError: Java heap space\n\tat x\njava.lang.OutOf"
+    assert logged(whole)["out_of_memory_total"] == 1
+    assert logged("MemoryError: again\n")["out_of_memory_total"] == 2
     later = page(**{**G1, "sun__gc__collector__0__invocations": 5, "sun__gc__collector__0__time": 800})
     data = tmp_path / "7" / "root" / "tmp" / "hsperfdata_joe" / "3"
     data.write_bytes(later)
-    assert values()["gc_pause_seconds"] == pytest.approx(0.3)
+    assert values(monitor)["gc_pause_seconds"] == pytest.approx(0.3)
     data.unlink()
-    with open(tmp_path / "log", "a") as log:
-        log.write("Terminating due to java.lang.OutOfMemoryError: Java heap space\n")
-    assert values() == {"out_of_memory_total": 3}, "the end that it caused hides nothing"
+    found = logged("Terminating due to java.lang.OutOfMemoryError: Java heap space\n")
+    assert found == {"out_of_memory_total": 3}, "the end that it caused hides nothing"
     with pytest.raises(ProcessLookupError, match="no Java virtual machine of app"):
-        values()
+        values(monitor)
 
 
 def test_it_attaches_where_a_command_is_java() -> None:

@@ -1,13 +1,17 @@
+"""Parsers of /proc's texts, and readings of this machine and of its processes."""
+
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from tests.bounds import HANG_S
 from tests.servers import child, wait_until
+from tests.watch.watched import by_entity, processes
 
-from svload.host.machine.linux import PAGE_BYTES, TICKS_PER_S, ProcessStat, parse_stat, process_stat
+from svload.host.machine.linux import PAGE_BYTES, TICKS_PER_S, ProcessStat, parse_stat
 from svload.watch import proc
 from svload.watch.monitor import Reading
 from svload.watch.monitors import host
@@ -33,8 +37,8 @@ def one(pid: int, parent: int, session: int = 0, group: int = 0) -> ProcessStat:
 def test_a_family_is_descendants_and_the_session_it_leads() -> None:
     rows = ((1, 0), (10, 1, 10), (11, 10, 10), (12, 11, 12), (13, 1, 10), (14, 13, 99), (20, 1, 20))
     machine = [one(*row) for row in (*rows, (15, 1, 5, 10))]
-    assert proc.families({10}, machine) == {10, 11, 12, 13, 14, 15}
-    assert proc.families({20}, machine) == {20}
+    families = {(10,): {10, 11, 12, 13, 14, 15}, (20,): {20}, (12, 20): {12, 20}}
+    assert {roots: proc.families({*roots}, machine) for roots in families} == families
 
 
 def test_cores() -> None:
@@ -75,30 +79,30 @@ def test_pairs_titles_pressure_disks_and_interfaces() -> None:
 
 def test_this_machine_is_read_and_its_counters_only_grow() -> None:
     monitor = HostMonitor("", {})
-    first = {(r.entity, r.metric): r.value for r in monitor.sample()}
-    second = {(r.entity, r.metric): r.value for r in monitor.sample()}
+    first, second = by_entity(monitor), by_entity(monitor)
     monitor.close()
     assert {metric for _, metric in first} <= set(HostMonitor.metrics)
-    assert {entity for entity, metric in first if metric == "busy_seconds_total"} == {
-        f"cpu{core}" for core in range(os.cpu_count() or 1)
-    }
+    cores = {entity for entity, metric in first if metric == "busy_seconds_total"}
+    assert cores == {f"cpu{core}" for core in range(os.cpu_count() or 1)}
     assert first["", "memory_total_bytes"] == os.sysconf("SC_PHYS_PAGES") * PAGE_BYTES
     assert first["", "forks_total"] > 0
     # A kernel lets iowait decrease now and then (proc(5)).
-    assert not [
-        key
-        for key, value in first.items()
-        if key[1].endswith("_total") and "iowait" not in key[1] and second.get(key, value) < value
-    ]
+    counters = [key for key in first if key[1].endswith("_total") and "iowait" not in key[1]]
+    assert not [key for key in counters if second.get(key, first[key]) < first[key]]
 
 
-def test_what_a_kernel_lacks_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "meminfo").write_text("MemTotal: 5 kB\n")
-    (tmp_path / "pressure" / "cpu").mkdir(parents=True)  # can be opened, but not read
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the /proc of a machine that a test writes."""
     monkeypatch.setattr(HostMonitor, "root", str(tmp_path))
-    monitor = HostMonitor("", {})
-    assert list(monitor.sample()) == [Reading("", "memory_total_bytes", 5120)]
-    monitor.close()
+    return tmp_path
+
+
+def test_what_a_kernel_lacks_is_left_out(root: Path) -> None:
+    (root / "meminfo").write_text("MemTotal: 5 kB\n")
+    (root / "pressure" / "cpu").mkdir(parents=True)  # can be opened, but not read
+    with closing(HostMonitor("", {})) as monitor:
+        assert list(monitor.sample()) == [Reading("", "memory_total_bytes", 5120)]
 
 
 @pytest.mark.parametrize(
@@ -116,34 +120,29 @@ def test_what_was_read_from_and_written_to_disks(text: bytes, name: bytes, found
     assert proc.disk_bytes(text, name) == found
 
 
-def test_changed_machine_files_are_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    counts = tmp_path / "sys" / "fs" / "file-nr"
+def test_changed_machine_files_are_read_again(root: Path) -> None:
+    counts = root / "sys" / "fs" / "file-nr"
     counts.parent.mkdir(parents=True)
     counts.write_text("5\t0\t9\n")
-    monkeypatch.setattr(HostMonitor, "root", str(tmp_path))
-    monitor = HostMonitor("", {})
-    found = [[one.value for one in monitor.sample()] for _ in range(2)]
-    counts.write_text("6\t0\t9\n")
-    found.append([one.value for one in monitor.sample()])
-    monitor.close()
-    assert found == [[5, 9], [5, 9], [6, 9]]
+    with closing(HostMonitor("", {})) as monitor:
+        for used in (5, 5, 6):
+            counts.write_text(f"{used}\t0\t9\n")
+            assert [one.value for one in monitor.sample()] == [used, 9]
 
 
-def test_costly_files_are_read_once_a_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_costly_files_are_read_once_a_second(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = {"s": 100.0}
     monkeypatch.setattr(host.time, "monotonic", lambda: now["s"])
-    monkeypatch.setattr(HostMonitor, "root", str(tmp_path))
-    (tmp_path / "meminfo").write_text("MemTotal: 5 kB\n")
-    monitor = HostMonitor("", {})
+    (root / "meminfo").write_text("MemTotal: 5 kB\n")
+    with closing(HostMonitor("", {})) as monitor:
 
-    def read(at_s: float) -> list[float]:
-        now["s"] = 100.0 + at_s
-        return [one.value for one in monitor.sample()]
+        def read(at_s: float) -> list[float]:
+            now["s"] = 100.0 + at_s
+            return [one.value for one in monitor.sample()]
 
-    assert [read(0.0), read(0.2), read(0.8), read(1.0)] == [[5120], [], [], [5120]]
-    monitor.catch_up()
-    assert [read(1.2), read(1.4)] == [[5120], []]
-    monitor.close()
+        assert [read(0.0), read(0.2), read(0.8), read(1.0)] == [[5120], [], [], [5120]]
+        monitor.catch_up()
+        assert [read(1.2), read(1.4)] == [[5120], []]
 
 
 def test_a_service_is_its_processes_and_their_children(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,28 +152,18 @@ def test_a_service_is_its_processes_and_their_children(monkeypatch: pytest.Monke
         "sys.stdin.read(); c.kill(); c.wait()"
     )
     with child(code, start_new_session=True) as (server, sleeping):
-        pids = {"python": server.pid, "sleep": int(sleeping)}
-        known = [
-            {"name": name, "pid": pid, "start_ticks": process_stat(pid).start_ticks}
-            for name, pid in pids.items()
-        ]
-        facts = {"processes": known}
-
-        def sampled() -> dict[tuple[str, str], float]:
-            return {(r.entity, r.metric): r.value for r in ProcessMonitor("s", facts).sample()}
-
+        monitor = ProcessMonitor("s", processes(python=server.pid, sleep=int(sleeping)))
         # between its fork and its exec the child has no memory of its own
-        wait_until(lambda: sampled()["sleep", "rss_bytes"] > 0)
-        values = sampled()
-        assert values["", "processes"] == 2
-        assert values["python", "processes"] == 2
-        assert values["sleep", "processes"] == 1
-        assert values["", "rss_bytes"] > values["sleep", "rss_bytes"] > 0
-        assert values["", "fds"] >= 6
-        assert {metric for _, metric in values} == set(ProcessMonitor.metrics) - {"hot_core_ratio"}
-        stale = {"processes": [known[0] | {"start_ticks": known[0]["start_ticks"] + 1}]}
+        wait_until(lambda: by_entity(monitor)["sleep", "rss_bytes"] > 0)
+        found = by_entity(monitor)
+        assert [found[name, "processes"] for name in ("", "python", "sleep")] == [2, 2, 1]
+        assert found["", "rss_bytes"] > found["sleep", "rss_bytes"] > 0
+        assert found["", "fds"] >= 6
+        assert {metric for _, metric in found} == set(ProcessMonitor.metrics) - {"hot_core_ratio"}
+        stale = processes(python=server.pid)
+        stale["processes"][0]["start_ticks"] += 1
         with pytest.raises(ProcessLookupError, match="no process of s"):
             ProcessMonitor("s", stale).sample()
         server.communicate("", timeout=HANG_S)
     with pytest.raises(ProcessLookupError):
-        ProcessMonitor("s", facts).sample()
+        monitor.sample()

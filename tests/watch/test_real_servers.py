@@ -1,19 +1,151 @@
-"""Monitors of real servers report what was done to them."""
+"""Monitors of real servers report what was done to them; each planted limit is reached and reported with what
+it turned away, and a calm server shows none."""
 
 from __future__ import annotations
 
 import socket
+import subprocess
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 from tests.bounds import HANG_S
 from tests.servers import free_port, memcached, nginx, running, serving, varnish, wait_until
+from tests.watch.watched import Watched, moved, processes, saturated, states, values
 
-from svload.watch import Monitor, monitors_for
+from svload.watch import monitors_for
 
 pytestmark = pytest.mark.real
+
+
+def clients(stack: ExitStack, port: int, count: int, says: bytes = b"") -> list[socket.socket]:
+    """Open this many connections that stay open, each after sending something."""
+    found = [stack.enter_context(socket.create_connection(("127.0.0.1", port), 5)) for _ in range(count)]
+    for one in found:
+        one.sendall(says)
+    return found
+
+
+def test_nginx_runs_out_of_connections(needs: Any, places: ExitStack, tmp_path: Path) -> None:
+    needs("nginx")
+    port = free_port()
+    served = f"root {tmp_path}; location /status {{ stub_status; }}"
+    places.enter_context(running(nginx(tmp_path, port, served, "worker_connections 8;"), port))
+    facts = {"admin": {"nginx": {"status_url": f"http://127.0.0.1:{port}/status", "connections_limit": 8}}}
+    calm = Watched(facts, "nginx")
+    clients(places, port, 2)
+    found = calm.until(lambda read: read["connections_open"] >= 3)
+    assert (states(found), moved(found), saturated(found)) == ({"worker connections": "clear"}, set(), ())
+    # Idle connections, and those that are still sending a request, are closed to make room; those being
+    # answered are not.
+    with open(tmp_path / "big", "wb") as file:
+        file.truncate(64 << 20)
+    crowd: list[socket.socket] = []
+    while len(crowd) < 14 and (not crowd or answers(crowd[-1])):
+        crowd += clients(places, port, 1, b"GET /big HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert len(crowd) < 14, "one was turned away"
+    for one in crowd:
+        one.close()
+    found = calm.until(lambda read: read["unhandled_total"] > 0)
+    assert moved(found) == {"unhandled_total"}
+    assert "for lack of worker_connections" in " ".join(saturated(found))
+
+
+def answers(one: socket.socket) -> bool:
+    """Return whether the server has begun to answer it, and not ended it."""
+    try:
+        return one.recv(1) != b""
+    except OSError:
+        return False
+
+
+def test_memcached_runs_out_of_connections(needs: Any, places: ExitStack) -> None:
+    needs("memcached")
+    port = free_port()
+    places.enter_context(running(memcached(port, "-c", "512", "-t", "1"), port))
+    watched = Watched({"admin": {"memcached": {"address": "127.0.0.1", "port": port}}}, "memcached")
+    clients(places, port, 2, b"get a\r\n")
+    found = watched.until(lambda read: read["gets_total"] >= 2)
+    assert (states(found)["connections"], moved(found), saturated(found)) == ("clear", set(), ())
+    clients(places, port, 540)
+    # Its listening thread turns connections away before its worker has counted those that it was handed.
+    watched.until(lambda read: read["connections_open"] >= 500)
+    found = watched.until(lambda read: read["rejected_total"] + read["listen_disabled_total"] > 0)
+    assert states(found)["connections"] == "reached"
+    assert moved(found) & {"rejected_total", "listen_disabled_total"}
+    assert saturated(found)
+
+
+def test_varnish_runs_out_of_threads(needs: Any, places: ExitStack, tmp_path: Path) -> None:
+    """A backend that never answers holds a thread for each request; all but the first request for one
+    object wait for its fetch."""
+    needs("varnishd", "varnishstat", "varnishadm", "root")
+    port = free_port()
+    silent = places.enter_context(socket.create_server(("127.0.0.1", 0), backlog=512))
+    home = tmp_path / "varnish"
+    threads = "-p thread_pools=1 -p thread_pool_max=100 -p thread_pool_min=100 -p thread_queue_limit=10"
+    command = varnish(home, port, silent.getsockname()[1], *threads.split())
+    places.enter_context(running(command, port))
+    watched = Watched({"admin": {"varnish": {"dir": str(home), "varnishadm": "varnishadm"}}}, "varnish")
+    ask = b"GET /%d HTTP/1.1\r\nHost: x\r\n\r\n"
+    clients(places, port, 2, ask % 0)
+    found = watched.until(lambda read: read["busy_sleep_total"] >= 1)
+    assert states(found)["worker threads"] != "reached"
+    assert (moved(found), saturated(found)) == ({"busy_sleep_total"}, ())
+    for at in range(1, 160):
+        clients(places, port, 1, ask % at)
+    found = watched.until(lambda read: read["threads_limited_total"] > 0 and read["thread_queue"] > 0)
+    assert "threads_limited_total" in moved(found)
+    assert watched.sample()["threads"] == watched.sample()["threads_limit"] == 100
+    assert "times that a thread was wanted above thread_pool_max" in " ".join(saturated(found))
+
+
+HOG = """
+import java.util.*;
+public class Hog {
+    public static void main(String[] words) throws Exception {
+        int megabytes;
+        while ((megabytes = System.in.read()) > 0) {
+            List<byte[]> held = new ArrayList<>();
+            try { for (int at = 0; at < megabytes; at++) held.add(new byte[1 << 20]); System.gc(); }
+            catch (OutOfMemoryError why) { held.clear(); why.printStackTrace(); }
+            System.out.println("held " + held.size());
+        }
+    }
+}
+"""
+
+
+def test_a_java_heap_runs_out_of_memory(needs: Any, places: ExitStack, tmp_path: Path) -> None:
+    needs("java", "javac")
+    (tmp_path / "Hog.java").write_text(HOG)
+    subprocess.run(["javac", "Hog.java"], cwd=tmp_path, check=True, timeout=HANG_S)
+    log = tmp_path / "log"
+    with open(log, "wb") as text:
+        words = ["java", "-Xmx32m", "-cp", str(tmp_path), "Hog"]
+        to = {"stdin": subprocess.PIPE, "stdout": text, "stderr": text}
+        java = places.enter_context(subprocess.Popen(words, bufsize=0, **to))
+    places.callback(java.kill)
+    java.stdin.write(bytes([4]))
+    wait_until(lambda: b"held 4" in log.read_bytes())
+    admin = {"jvm": {"process": "server", "log": str(log)}}
+    watched = Watched({**processes(server=java.pid), "admin": admin}, "jvm")
+    assert watched.sample()["heap_limit_bytes"] == pytest.approx(32 << 20, abs=64)
+    java.stdin.write(bytes([4]))
+    found = watched.until(lambda read: read["gc_total"] > 0 and log.read_bytes().count(b"held 4") == 2)
+    assert (states(found)["Java heap"], moved(found), saturated(found)) == ("clear", set(), ())
+    java.stdin.write(bytes([100]))
+    found = watched.until(lambda read: read["out_of_memory_total"] > 0)
+    assert moved(found) == {"out_of_memory_total"}
+    assert "ran out of memory" in " ".join(saturated(found))
+    assert max(value for _, _, metric, value in watched._rows if metric == "gc_pause_seconds") > 0
+
+
+# what was done to them
+
+
 GET = b"GET %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 
 
@@ -28,14 +160,14 @@ class Case(NamedTuple):
     limits: dict[str, float] = {}
 
 
-def at_port(folder: Path, port: int) -> dict[str, Any]:
+def at_address(folder: Path, port: int) -> dict[str, Any]:
     return {"address": "127.0.0.1", "port": port}
 
 
 CASES = {
     "memcached": Case(
         lambda folder, port, behind: memcached(port),
-        at_port,
+        at_address,
         [b"set a 0 0 1\r\nx\r\nget a\r\nget b\r\nget c\r\nquit\r\n"],
         {"hits_total": 1, "misses_total": 2, "sets_total": 1, "items": 1},
     ),
@@ -44,7 +176,7 @@ CASES = {
             *("redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)),
             *("--maxclients", "77", "--maxmemory", "9mb"),
         ],
-        at_port,
+        at_address,
         [b"SET a 1\r\nGET a\r\nGET b\r\nGET c\r\nNONSENSE\r\nQUIT\r\n"],
         {"hits_total": 1, "misses_total": 2, "keys": 1, "errors_total": 1, "connections_total": 1},
         {"connections_limit": 77, "limit_bytes": 9 << 20},
@@ -79,6 +211,7 @@ def test_a_monitor_counts_the_work_done(name: str, needs: Any, tmp_path: Path) -
         monitor = kind("it", facts)
         wait_until(lambda: values(monitor).get("threads", 1) > 0)
         before = values(monitor)
+        assert set(before) == set(monitor.metrics), "every documented metric is there, and no other"
         for text in case.says:
             with socket.create_connection(("127.0.0.1", port), HANG_S) as client:
                 client.sendall(text)
@@ -94,9 +227,3 @@ def test_a_monitor_counts_the_work_done(name: str, needs: Any, tmp_path: Path) -
         assert grown() == case.grown
         assert case.limits.items() <= values(monitor).items()
         monitor.close()
-
-
-def values(monitor: Monitor) -> dict[str, float]:
-    found = {reading.metric: reading.value for reading in monitor.sample()}
-    assert set(found) == set(monitor.metrics), "every documented metric is there, and no other"
-    return found

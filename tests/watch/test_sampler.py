@@ -1,3 +1,5 @@
+"""The sampler: when it reads which monitor, what it writes, and the control of it from the controller."""
+
 from __future__ import annotations
 
 import json
@@ -12,7 +14,7 @@ from typing import Any, ClassVar
 import pytest
 from tests.bounds import HANG_S
 from tests.results import rows_of
-from tests.servers import completed
+from tests.servers import completed, wait_until
 
 from svload.host.machine.linux import process_stat
 from svload.model.columns import MONITORS
@@ -93,14 +95,10 @@ def test_missed_samples_are_counted(tmp_path: Path, clock: dict[str, int], fake:
         clock["ns"] = one.due_ns + late_ns
         one.tick()
     assert one.due_ns == 1_400_000_000
-    clock["ns"] = 1_350_000_000
-    one.sample_all()
-    assert one.due_ns == 1_400_000_000
-    clock["ns"] = 1_820_000_000
-    one.tick()
-    assert one.due_ns == 1_900_000_000
-    clock["ns"] = 1_900_000_000
-    one.tick()
+    looks = ((1_350_000_000, one.sample_all, 1_400_000_000), (1_820_000_000, one.tick, 1_900_000_000))
+    for clock["ns"], look, due_ns in (*looks, (1_900_000_000, one.tick, 2_000_000_000)):
+        look()
+        assert one.due_ns == due_ns
     one.close()
     assert [value for _, value in readings(tmp_path / "out", "samples")] == [1, 2, 3, 4, 5, 6, 7]
     assert readings(tmp_path / "out", "missed_total")[-1] == (1_900_000_000, 4)
@@ -161,15 +159,19 @@ def test_a_failing_monitor_is_noted_once_and_tried_less_and_less(tmp_path: Path)
     ]
 
 
+THEIRS = """
+from svload.watch import Monitor
+
+class Theirs(Monitor):
+    name, summary, metrics = 'theirs', 'x', {}
+    @classmethod
+    def reads(cls, facts): return False
+    def sample(self): return []
+"""
+
+
 def test_a_monitor_of_another_package_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "other_package.py").write_text(
-        "from svload.watch import Monitor\n\n"
-        "class Theirs(Monitor):\n"
-        "    name, summary, metrics = 'theirs', 'x', {}\n"
-        "    @classmethod\n"
-        "    def reads(cls, facts): return False\n"
-        "    def sample(self): return []\n"
-    )
+    (tmp_path / "other_package.py").write_text(THEIRS)
     info = tmp_path / "other_package-1.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: other-package\nVersion: 1\n")
@@ -184,12 +186,9 @@ def test_a_monitor_of_another_package_is_found(tmp_path: Path, monkeypatch: pyte
 
 
 def test_only_the_standard_library_is_loaded() -> None:
-    code = (
-        "import sys, svload.watch.sampler as s; s.monitors_for(None); print(*sorted({m.split('.')[0] for "
-        "m in sys.modules}))"
-    )
+    code = "import sys, svload.watch.sampler as s; s.monitors_for(None); print(*sys.modules)"
     done = completed([sys.executable, "-c", code], check=True)
-    loaded = set(done.stdout.split())
+    loaded = {name.partition(".")[0] for name in done.stdout.split()}
     assert not {"numpy", "pyarrow", "pydantic", "duckdb", "psutil", "rich", "asyncio"} & loaded
 
 
@@ -210,9 +209,8 @@ class Child:
         return self.say(action.message)
 
     def say(self, message: Any) -> dict[str, Any]:
-        self.process.stdin.write(
-            (message if isinstance(message, bytes) else json.dumps(message).encode()) + b"\n"
-        )
+        line = message if isinstance(message, bytes) else json.dumps(message).encode()
+        self.process.stdin.write(line + b"\n")
         self.process.stdin.flush()
         return dict(json.loads(self.process.stdout.readline()))
 
@@ -227,14 +225,17 @@ def child() -> Iterable[Child]:
 
 
 def own_facts() -> dict[str, ServiceFacts]:
+    """Return the facts of a service that is this process, and of one whose process has ended."""
     stat = process_stat(os.getpid())
-    processes = {
-        "me": ProcessFact(name="pytest", pid=stat.pid, start_ticks=stat.start_ticks),
-        "gone": ProcessFact(name="x", pid=2**22 + 1, start_ticks=1),
-    }
+    started = {"me": (stat.pid, stat.start_ticks), "gone": (2**22 + 1, 1)}
     return {
-        name: ServiceFacts(service=name, kit="any", version="1", processes=(one,))
-        for name, one in processes.items()
+        name: ServiceFacts(
+            service=name,
+            kit="any",
+            version="1",
+            processes=(ProcessFact(name="it", pid=pid, start_ticks=ticks),),
+        )
+        for name, (pid, ticks) in started.items()
     }
 
 
@@ -246,9 +247,7 @@ def test_a_controller_watches_through_a_real_sampler(tmp_path: Path, child: Chil
     assert control.problems == ()
     before_ns = control.mark()
     from_ns = time.monotonic_ns()
-    deadline = time.monotonic() + HANG_S
-    while len(readings(tmp_path / "monitors.jsonl", "pass_seconds")) < 6:
-        assert time.monotonic() < deadline, "the sampler does not sample by itself"
+    wait_until(lambda: len(readings(tmp_path / "monitors.jsonl", "pass_seconds")) >= 6)
     to_ns = time.monotonic_ns()
     table = control.readings(before_ns, to_ns, from_ns)
     assert list(table) == list(MONITORS)
@@ -256,10 +255,8 @@ def test_a_controller_watches_through_a_real_sampler(tmp_path: Path, child: Chil
     moments = [from_ns + row[0] for row in rows]
     assert before_ns <= min(moments) < from_ns, "the marked reading is the first"
     assert max(moments) >= to_ns
-    assert {row[1:3] for row in rows} - {("", "qdisc")} == {
-        ("", "host"),
-        ("", "others"),
-        ("", "sampler"),
+    of_machine = {("", "host"), ("", "others"), ("", "sampler")}
+    assert {row[1:3] for row in rows} - {("", "qdisc")} == of_machine | {
         ("me", "process"),
         ("me", "switches"),
     }
@@ -272,28 +269,24 @@ def test_a_controller_watches_through_a_real_sampler(tmp_path: Path, child: Chil
 
 
 @pytest.mark.parametrize(
-    "line",
+    ("line", "code"),
     [
-        b"not json",
-        b"[]",
-        b'{"prepare": {}}',
-        b'{"prepare": {"services": [], "out": "/proc/nowhere/out"}}',
-        b"7",
+        *((line, "agent-refused") for line in (b"not json", b"[]", b'{"prepare": {}}', b"7")),
+        (b'{"prepare": {"services": [], "out": "/proc/nowhere/out"}}', "file-refused"),
     ],
 )
-def test_a_wrong_command_is_answered_and_survived(tmp_path: Path, child: Child, line: bytes) -> None:
-    control = Control(child, tmp_path)
-    control.start({}, 1.0)
-    code = "file-refused" if b"nowhere" in line else "agent-refused"
+def test_a_wrong_command_is_answered_and_survived(
+    tmp_path: Path, child: Child, line: bytes, code: str
+) -> None:
+    Control(child, tmp_path).start({}, 1.0)
     assert child.say(line)["error"]["code"] == code
     assert child.say({"sample": True})["ready"]
 
 
-@pytest.mark.parametrize("how", ["stop", "end of input"])
-def test_it_ends_on_request_or_when_abandoned(tmp_path: Path, child: Child, how: str) -> None:
+@pytest.mark.parametrize("stopped", [True, False], ids=["stop", "end of input"])
+def test_it_ends_on_request_or_when_abandoned(tmp_path: Path, child: Child, stopped: bool) -> None:
     Control(child, tmp_path).start({}, 1.0)
-    assert child.process.stdin is not None
-    if how == "stop":
+    if stopped:
         assert child.say({"stop": True}) == {"done": {}}
     else:
         child.process.stdin.close()
@@ -332,9 +325,8 @@ def test_a_figure_that_is_no_number_loses_that_monitors_readings_alone(value: fl
     monitor.sample = lambda: [Reading("", "hits_total", value)]
     Attached(monitor, 0.1).read(1, series)
     series.close()
-    assert SeriesReader(tmp_path / "out").notes() == [
-        f"cache.fake: cannot be read: OSError: hits_total is {value}"
-    ]
+    note = f"cache.fake: cannot be read: OSError: hits_total is {value}"
+    assert SeriesReader(tmp_path / "out").notes() == [note]
 
 
 @pytest.mark.parametrize("expected", ["x", "1e999", "nan", None, {"a": 1}, "9" * 400])

@@ -3,16 +3,17 @@ of ours."""
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.bounds import HANG_S
 from tests.servers import speaking
+from tests.watch.watched import values
 
 from svload.watch.http import AdminConnection
 from svload.watch.monitor import Monitor
@@ -55,15 +56,6 @@ def of_redis(text: bytes) -> bytes:
     return b"$%d\r\n%s\r\n" % (len(text), text)
 
 
-def at(name: str, **where: Any) -> dict[str, Any]:
-    """Return a service's facts with the address that its monitor asks."""
-    return {"admin": {name: where}}
-
-
-def read(monitor: Monitor) -> dict[str, float]:
-    return {reading.metric: reading.value for reading in monitor.sample()}
-
-
 TRUTH = (
     b'{"requests": 5, "hits": 2, "busy_ns_sum": 1500000000, "late_ns_sum": 0, "link_held_ns_sum": 250000000, '
     b'"in_service": 3, "body_bytes_out": 77, "role": "cache"}'
@@ -71,24 +63,24 @@ TRUTH = (
 MONITORS: dict[str, tuple[Callable[[int], Monitor], Callable[[bytes], bytes | None], dict[str, float]]] = {
     "nginx": (
         lambda port: NginxMonitor(
-            "s", at("nginx", status_url=f"http://127.0.0.1:{port}/status", connections_limit=512)
+            "s", {"admin": {"nginx": {"status_url": f"http://127.0.0.1:{port}/status", "connections_limit": 512}}}
         ),
         lambda piece: http(NGINX) if piece.startswith(b"GET /status HTTP/1.1\r\n") else None,
         {"connections_open": 3, "connections_limit": 512, "accepted_total": 17, "handled_total": 16,
          "unhandled_total": 1, "requests_total": 201, "reading": 1, "writing": 1, "waiting": 2},
     ),
     "memcached": (
-        lambda port: MemcachedMonitor("s", at("memcached", address="127.0.0.1", port=port)),
+        lambda port: MemcachedMonitor("s", {"admin": {"memcached": {"address": "127.0.0.1", "port": port}}}),
         lambda piece: MEMCACHED,
         {"connections_open": 2, "hits_total": 5, "used_bytes": 900},
     ),
     "redis": (
-        lambda port: RedisMonitor("s", at("redis", address="127.0.0.1", port=port)),
+        lambda port: RedisMonitor("s", {"admin": {"redis": {"address": "127.0.0.1", "port": port}}}),
         lambda piece: of_redis(REDIS),
         {"connections_open": 3, "connections_limit": 100, "keys": 5},
     ),
     "truth": (
-        lambda port: TruthMonitor("s", at("truth", url=f"http://127.0.0.1:{port}")),
+        lambda port: TruthMonitor("s", {"admin": {"truth": {"url": f"http://127.0.0.1:{port}"}}}),
         lambda piece: http(TRUTH),
         {"requests_total": 5, "hits_total": 2, "busy_seconds_total": 1.5, "late_seconds_total": 0,
          "link_held_seconds_total": 0.25, "in_service": 3, "body_out_bytes_total": 77},
@@ -102,7 +94,7 @@ def test_a_server_is_read_over_one_connection(name: str) -> None:
     with server(answer) as (port, connections):
         monitor = make(port)
         for _ in range(2):
-            assert read(monitor) == wanted
+            assert values(monitor) == wanted
         monitor.close()
     assert len(connections) == 1
     assert set(wanted) <= set(monitor.metrics)
@@ -122,7 +114,7 @@ def test_a_server_that_refuses_or_hangs_up_is_an_error(name: str, expected: byte
     with server(lambda piece: expected) as (port, _):
         monitor = MONITORS[name][0](port)
         with pytest.raises(ConnectionError, match=match):
-            read(monitor)
+            values(monitor)
         monitor.close()
 
 
@@ -170,27 +162,23 @@ def mariadb(path: str, log_in: bytes, answers: list[bytes]) -> Iterator[list[byt
     finally:
         thread.join(HANG_S)
         listener.close()
+        os.unlink(path)
 
 
 def test_mariadb(tmp_path: Path) -> None:
-    path = str(tmp_path / "s")
-    monitor = MariadbMonitor("db", {"admin": {"mariadb": {"socket": path, "user": "somebody"}}})
-    status = rows(("Threads_connected", "4"), ("Innodb_row_lock_time", "1500"), ("Of_a_later_version", "1"))
-    with mariadb(path, packets(b"\0ok", first=2), [status, rows(("max_connections", "151"))]) as got:
-        found = read(monitor)
-    monitor.close()
-    assert found == {"connections_open": 4, "row_lock_wait_seconds_total": 1.5, "connections_limit": 151}
-    assert b"somebody\0" in got[0]
-    assert got[1][4:].startswith(b"\x03SHOW GLOBAL STATUS")
-
-
-def test_mariadb_that_refuses(tmp_path: Path) -> None:
     path = str(tmp_path / "s")
     monitor = MariadbMonitor("db", {"admin": {"mariadb": {"socket": path, "user": "somebody"}}})
     refusal = packets(b"\xff\x10\x04Too many connections", first=2)
     with mariadb(path, refusal, []), pytest.raises(ConnectionError, match="Too many connections"):
         list(monitor.sample())
     assert monitor._line is None
+    status = rows(("Threads_connected", "4"), ("Innodb_row_lock_time", "1500"), ("Of_a_later_version", "1"))
+    with mariadb(path, packets(b"\0ok", first=2), [status, rows(("max_connections", "151"))]) as got:
+        found = values(monitor)
+    monitor.close()
+    assert found == {"connections_open": 4, "row_lock_wait_seconds_total": 1.5, "connections_limit": 151}
+    assert b"somebody\0" in got[0]
+    assert got[1][4:].startswith(b"\x03SHOW GLOBAL STATUS")
 
 
 def test_varnish() -> None:
@@ -227,13 +215,4 @@ def test_every_other_answer_is_an_oserror(expected: bytes | None) -> None:
         admin = AdminConnection(f"http://127.0.0.1:{port}")
         with pytest.raises(OSError, match=r"."):
             admin.get_json("/x")
-        admin.close()
-
-
-def test_silence_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("svload.watch.http.TIMEOUT_S", 0.05)
-    with server(lambda piece: b"") as (port, _):
-        admin = AdminConnection(f"http://127.0.0.1:{port}")
-        with pytest.raises(TimeoutError):
-            admin.get()
         admin.close()

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tests.servers import wait_until
@@ -21,7 +22,7 @@ from svload.model.messages import Spawn
 from svload.watch import stacks
 from svload.watch.stacks import StackSampler, cpu_seconds, in_words, rate_hz
 
-real = pytest.mark.real
+needs_perf = pytest.mark.skipif(shutil.which("perf") is None, reason="perf is not here")
 SHORT_LIVED = """
 #include <sys/wait.h>
 #include <unistd.h>
@@ -57,8 +58,8 @@ def until_used(seconds: float, pid: int) -> Callable[[], bool]:
     return lambda: used() - before >= seconds
 
 
-@real
-@pytest.mark.skipif(shutil.which("perf") is None, reason="perf is not here")
+@pytest.mark.real
+@needs_perf
 def test_the_hot_function_of_processes_that_live_shortly_is_named(tmp_path: Path) -> None:
     with served(tmp_path, str(cpu_bound(tmp_path))) as (agent, facts):
         sampler = StackSampler(agent, agent.dir, facts, before_s=0.0)
@@ -78,8 +79,8 @@ def test_the_hot_function_of_processes_that_live_shortly_is_named(tmp_path: Path
     assert 0 < found.sampler_cpu_s < found.window_s
 
 
-@real
-@pytest.mark.skipif(shutil.which("perf") is None, reason="perf is not here")
+@pytest.mark.real
+@needs_perf
 def test_a_service_that_uses_no_cpu_gives_no_profile_and_the_next_trial_can_have_one(tmp_path: Path) -> None:
     with served(tmp_path, "sleep", "600") as (agent, facts):
         for _ in range(2):
@@ -91,29 +92,20 @@ def test_a_service_that_uses_no_cpu_gives_no_profile_and_the_next_trial_can_have
             assert found.samples == 0
 
 
-def test_without_perf_nothing_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stacks, "shutil", _NoPrograms)
+def test_without_perf_nothing_starts_and_its_errors_have_remedies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stacks, "shutil", SimpleNamespace(which=lambda name: None))
     with served(tmp_path, "sleep", "600") as (agent, facts):
         sampler = StackSampler(agent, agent.dir, facts, before_s=0.0)
         sampler.begin()
         found = sampler.stacks(0, 1)
+        denied = sampler._told("Error:\nAccess to performance monitoring: perf_event_paranoid setting is 4\n")
+        odd = sampler._told("first\n  invalid or unsupported event\n")
     assert found.why == (
         "The profile of it is not measured: perf is not on this machine. As root: apt-get install linux-perf."
     )
     assert found.folded == {}
-
-
-class _NoPrograms:
-    @staticmethod
-    def which(name: str) -> None:
-        return None
-
-
-def test_a_permission_error_of_perf_has_a_remedy_and_its_other_errors_are_passed_on(tmp_path: Path) -> None:
-    with served(tmp_path, "sleep", "600") as (agent, facts):
-        sampler = StackSampler(agent, agent.dir, facts, before_s=0.0)
-        denied = sampler._told("Error:\nAccess to performance monitoring: perf_event_paranoid setting is 4\n")
-        odd = sampler._told("first\n  invalid or unsupported event\n")
     assert "root" in in_words(denied) and "kernel.perf_event_paranoid=0" in in_words(denied)
     assert "perf failed: invalid or unsupported event." in in_words(odd)
 

@@ -4,6 +4,7 @@ table of sockets; and all others, whose CPU is reported as far as it can be read
 from __future__ import annotations
 
 import os
+import pwd
 import signal
 import socket
 import sys
@@ -14,14 +15,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.bounds import HANG_S
 from tests.servers import accepts, child, completed, free_port, wait_until
 from tests.watch.test_others import machine
+from tests.watch.test_others import watching as contained
+from tests.watch.watched import at_port, values
 
 from svload.host.machine import owners as owners_module
 from svload.host.machine.linux import TICKS_PER_S, descriptors
 from svload.host.machine.owners import owners
 from svload.watch import proc
 from svload.watch.belonging import PAUSES, Helpers
+from svload.watch.look import look_round
 from svload.watch.monitors.others import OthersMonitor
 from svload.watch.monitors.switches import SwitchesMonitor
 
@@ -88,31 +93,14 @@ def server(port: int, upstream: int = 0, uid: int = 0) -> Iterator[int]:
         yield pid
 
 
-class Client:
-    """One connection to such a server."""
-
-    def __init__(self, port: int) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port))
-
-    def ask(self, what: bytes) -> int:
-        """Make it do something; return the pid of the process that did it."""
-        self._socket.sendall(what)
-        return int(self._socket.recv(100).split()[1])
-
-    def __enter__(self) -> Client:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._socket.close()
+def connected(port: int) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", port))
 
 
-def external(*ports: int, address: str = "127.0.0.1") -> dict[str, Any]:
-    """Return the facts of a server that ran already."""
-    return {
-        "service": "web",
-        "processes": [],
-        "endpoints": [{"scheme": "http", "address": address, "port": port} for port in ports],
-    }
+def ask(line: socket.socket, what: bytes) -> int:
+    """Make such a server do something; return the pid of the process that did it."""
+    line.sendall(what)
+    return int(line.recv(100).split()[1])
 
 
 def watching(*services: dict[str, Any]) -> OthersMonitor:
@@ -155,9 +143,9 @@ def test_what_a_server_is_connected_to_is_no_stranger_and_its_neighbour_is_one()
         stack.enter_context(server(app, database))
         stack.enter_context(server(web, app))
         stack.enter_context(server(other))
-        clients = [stack.enter_context(Client(port)) for port in (web, app, database, other)]
-        monitor = watching(external(web))
-        pids = [client.ask(b"burn") for client in clients]
+        clients = [stack.enter_context(connected(port)) for port in (web, app, database, other)]
+        monitor = watching(at_port(web))
+        pids = [ask(client, b"burn") for client in clients]
         assert strangers(monitor, *pids) == {pids[-1]}
         found = " ".join(monitor.news())
         assert "listens where the load is sent" in found
@@ -168,9 +156,9 @@ def test_what_a_server_is_connected_to_is_no_stranger_and_its_neighbour_is_one()
 def test_a_build_that_a_server_started_is_its_own_doing_and_a_users_is_not() -> None:
     """The build left the server's session; a look saw it while it was the server's child."""
     web, other = free_port(), free_port()
-    with server(web), server(other), Client(web) as mine, Client(other) as users:
-        monitor = watching(external(web))
-        built = [client.ask(b"build") for client in (mine, users)]
+    with server(web), server(other), connected(web) as mine, connected(other) as users:
+        monitor = watching(at_port(web))
+        built = [ask(client, b"build") for client in (mine, users)]
         assert strangers(monitor, *built) == {built[1]}
 
 
@@ -191,9 +179,9 @@ def test_where_two_families_of_a_user_are_hidden_neither_is_taken(monkeypatch: p
 
 def test_a_server_elsewhere_belongs_to_nobody_here() -> None:
     here = free_port()
-    with server(here), Client(here) as client:
-        monitor = watching(external(here, address="192.0.2.1"))
-        pid = client.ask(b"burn")
+    with server(here), connected(here) as client:
+        monitor = watching(at_port(here, address="192.0.2.1"))
+        pid = ask(client, b"burn")
         assert strangers(monitor, pid) == {pid}
         assert monitor.news() == []
 
@@ -206,18 +194,18 @@ def test_who_serves_a_unix_socket_is_no_stranger(tmp_path: Path) -> None:
     )
     with stray([sys.executable, "-c", code, str(path)]) as pid:
         wait_until(path.exists)
-        monitor = watching({**external(), "endpoints": [{"address": f"unix:{path}", "port": 0}]})
+        monitor = watching(at_port(0, address=f"unix:{path}"))
         wait_until(lambda: look_again(monitor) is None and pid in monitor._own)
 
 
 def test_the_run_queue_of_a_server_that_ran_already_is_read() -> None:
     web = free_port()
-    with server(web), Client(web) as client:
-        monitor = SwitchesMonitor("web", external(web))
-        before = {one.metric: one.value for one in monitor.sample()}
-        client.ask(b"burn")
+    with server(web), connected(web) as client:
+        monitor = SwitchesMonitor("web", at_port(web))
+        before = values(monitor)
+        ask(client, b"burn")
         monitor.table.renew()
-        after = {one.metric: one.value for one in monitor.sample()}
+        after = values(monitor)
         assert after["switches_total"] > before["switches_total"]
         assert after["run_queue_seconds_total"] >= before["run_queue_seconds_total"]
 
@@ -230,13 +218,6 @@ def cores(root: Path, busy_ticks: int, system: int = 0) -> None:
     (root / "stat").write_text(
         f"cpu  {busy_ticks}\ncpu0 {busy_ticks} 0 {system} 50 0 900 900 900 0 0\nintr 1\nprocesses 7\n"
     )
-
-
-def contained(root: Path, monkeypatch: pytest.MonkeyPatch) -> OthersMonitor:
-    monkeypatch.setattr(OthersMonitor, "root", str(root))
-    monkeypatch.setattr(OthersMonitor, "table", proc.ProcessTable(str(root)))
-    (root / "self").mkdir()
-    return OthersMonitor("", {"own": [10]})
 
 
 def test_strangers_in_a_container(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -318,10 +299,10 @@ def test_a_helper_is_counted_no_more_and_named_once(tmp_path: Path, monkeypatch:
             ticks[name] += more
         machine(tmp_path, (2, "kthreadd", 0, 0, []), (10, "svload", 1, 0, []),
                 (11, "helper", 1, ticks["helper"], []), (12, "stranger", 1, ticks["stranger"], []))  # fmt: skip
-        value = next(one.value for one in monitor.sample() if one.metric == "cpu_seconds_total")
+        used_s = values(monitor)["cpu_seconds_total"]
         if under_way is not None:
             monitor.load(under_way)
-        return value
+        return used_s
 
     monitor = contained(tmp_path, monkeypatch)
     look(True)
@@ -348,7 +329,7 @@ def test_what_runs_on_the_servers_core_is_distinguished(
             line = tmp_path / str(pid) / "stat"
             fields = line.read_text().split()
             line.write_text(" ".join([*fields[:38], str(core), *fields[39:]]))
-        return {one.metric: one.value for one in monitor.sample()}
+        return values(monitor)
 
     look(0, 0, 0)
     found = look(50, 0, 50)
@@ -371,3 +352,61 @@ def test_threads_are_asked_where_they_ran() -> None:
         found = list(monitor._where(used, monitor.table.renew()))
     assert {core for core, _ in found} <= os.sched_getaffinity(0)
     assert sum(seconds for _, seconds in found) == pytest.approx(0.5)
+
+
+# a look round
+
+
+BURN = "import os, sys; print(os.getpid(), flush=True)\nwhile True: pass"
+DETACH = (
+    "import os, subprocess, sys; subprocess.Popen([sys.executable, *sys.argv[1:]], start_new_session=True)"
+)
+
+
+@pytest.fixture
+def burners(tmp_path: Path) -> Iterator[tuple[int, int]]:
+    """Start two busy processes; yield (a stranger's pid, that of a child of ours)."""
+    script = tmp_path / "burn.py"
+    script.write_text(BURN)
+    with child(DETACH, script) as (parent, stranger), child(BURN) as (ours, _):
+        parent.wait(HANG_S)
+        yield int(stranger), ours.pid
+        os.kill(int(stranger), signal.SIGKILL)
+
+
+def test_a_stranger_is_named_and_our_own_child_is_not(burners: tuple[int, int]) -> None:
+    stranger, ours = burners
+    seen = look_round(0.5)
+    by_pid = {who.pid: (who, cores) for who, cores in seen.others}
+    assert stranger in by_pid
+    assert ours not in by_pid
+    assert os.getpid() not in by_pid
+    who, cores = by_pid[stranger]
+    assert (who.user, who.command.split()[-1]) == (pwd.getpwuid(os.getuid()).pw_name, "burn.py")
+    assert 0.05 < cores < 1.2
+    assert seen.cores == os.cpu_count()
+    assert set(seen.stolen) == {f"cpu{core}" for core in range(seen.cores)}
+
+
+def test_time_passes_as_specified() -> None:
+    """Anything that ends the wait early (Ctrl-C) ends the look."""
+    asked: list[float] = []
+    look_round(30.0, asked.append)
+    assert asked == [30.0]
+
+
+@pytest.mark.parametrize(("name", "strangers"), [("kthreadd", []), ("app", [2, 3])])
+def test_the_second_process_of_a_container_is_a_stranger(
+    name: str, strangers: list[int], tmp_path: Path
+) -> None:
+    def use(ticks: int) -> None:
+        machine(tmp_path, (2, name, 0, ticks, []), (3, "child", 2, ticks, []))
+
+    use(0)
+    seen = look_round(0.0, lambda _: use(500), str(tmp_path))
+    assert sorted(who.pid for who, _ in seen.others) == strangers
+
+
+def test_what_the_kernel_does_not_tell_is_null(tmp_path: Path) -> None:
+    seen = look_round(0.0, lambda s: None, str(tmp_path))
+    assert (seen.cores, seen.stolen, seen.waited, list(seen.others)) == (0, {}, None, [])

@@ -1,4 +1,4 @@
-"""A monitor of a real server, and the state of its declared limits by its readings."""
+"""A monitor of a server: its readings, the facts that it is given, and the state of its declared limits."""
 
 from __future__ import annotations
 
@@ -11,8 +11,34 @@ from tests.servers import wait_until
 
 from svload.analysis.evidence import Readings, declared_clauses, evidence
 from svload.analysis.view import Window
+from svload.host.machine.linux import process_stat
 from svload.model.evidence import Evidence
 from svload.watch import Monitor, monitors_for
+
+
+def values(monitor: Monitor) -> dict[str, float]:
+    """Return one reading of each metric, whatever its entity."""
+    return {one.metric: one.value for one in monitor.sample()}
+
+
+def by_entity(monitor: Monitor) -> dict[tuple[str, str], float]:
+    """Return one reading of each (entity, metric)."""
+    return {(one.entity, one.metric): one.value for one in monitor.sample()}
+
+
+def processes(root: str = "/proc", **pids: int) -> dict[str, Any]:
+    """Return the facts of a service that has these processes: name=pid."""
+    known = {"service": "web", "processes": list[dict[str, Any]]()}
+    for name, pid in pids.items():
+        stat = process_stat(pid, root)
+        known["processes"].append({"name": name, "pid": pid, "start_ticks": stat.start_ticks})
+    return known
+
+
+def at_port(port: int, *others: int, address: str = "127.0.0.1") -> dict[str, Any]:
+    """Return the facts of a service that listens on these ports, without processes of its own."""
+    ends = [{"scheme": "http", "address": address, "port": one} for one in (port, *others)]
+    return {"service": "web", "processes": [], "endpoints": ends}
 
 
 class Watched:
