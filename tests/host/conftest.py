@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from svload.host import Agent, start_agent
+from svload.host.agent.journal import Journal
 from svload.host.machine import linux
 from svload.model.messages import Spawn
 
@@ -75,6 +76,15 @@ def order(tmp_path: Path) -> Callable[..., Spawn]:
         return Spawn.read({"child": child, "role": role, "argv": words, "log": log, **more})
 
     return make
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[Journal]:
+    """Return the undo journal of a lab in `lab`."""
+    (tmp_path / "lab").mkdir()
+    made = Journal(tmp_path / "lab")
+    yield made
+    made.close()
 
 
 def alive(result: dict[str, int]) -> bool:

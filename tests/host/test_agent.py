@@ -9,7 +9,6 @@ import signal
 import socket
 import struct
 import sys
-import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -108,21 +107,23 @@ def test_a_child_that_fails(agent: Agent, order: Order, asked: Any, expected: st
     assert code_of(caught) == code
 
 
-def test_noise_on_stdout_is_a_note(agent: Agent, order: Order, heard: Heard) -> None:
+def test_noise_on_stdout_is_a_note_and_an_unexpected_end_is_reported(
+    agent: Agent, order: Order, heard: Heard
+) -> None:
     agent.prepare([order("m", "monitor", "sh", "-c", "echo hello; read x")])
     assert heard("note", "m").data == {"text": "hello"}
+    agent.prepare([order("s", "server", "sh", "-c", "echo port in use; exit 4")])
+    assert heard("exit", "s").data == {"exit": 4, "role": "server", "tail": "port in use"}
 
 
 def test_one_thread_waits_while_another_asks(agent: Agent, order: Order) -> None:
-    begin, got = agent.status(-1)[0], list[Any]()
-    waiter = threading.Thread(target=lambda: got.append(agent.status(begin, 20.0)))
-    waiter.start()
-    agent.clock()
-    assert not got
-    agent.prepare([order("t", "tool", "true")])
-    waiter.join(HANG_S)
-    assert got
-    assert got[0][1][0].child == "t"
+    begin = agent.status(-1)[0]
+    with ThreadPoolExecutor(1) as other:
+        waiting = other.submit(agent.status, begin, 20.0)
+        agent.clock()
+        assert not waiting.done()
+        agent.prepare([order("t", "tool", "true")])
+        assert waiting.result(HANG_S)[1][0].child == "t"
 
 
 # tools
@@ -146,28 +147,29 @@ def test_a_tool_past_its_time_is_killed_with_children(agent: Agent, order: Order
 
 def sleepers(cwd: Path) -> list[int]:
     """Return the running processes with that working folder."""
-    living = (found.pid for found in linux.processes() if found.state not in "ZX")
-    return [pid for pid in living if working_folder(pid) == str(cwd)]
-
-
-def working_folder(pid: int) -> str:
-    try:
-        return os.readlink(f"/proc/{pid}/cwd")
-    except OSError:
-        return ""
+    found = []
+    for one in linux.processes():
+        with contextlib.suppress(OSError):
+            if one.state not in "ZX" and os.readlink(f"/proc/{one.pid}/cwd") == str(cwd):
+                found.append(one.pid)
+    return found
 
 
 # starting
 
 
-def test_pids_are_the_machines(agent: Agent, order: Order) -> None:
+def test_pids_are_the_machines_and_a_name_is_free_again_after_the_end(agent: Agent, order: Order) -> None:
     (result,) = agent.prepare([order("s", "server", "sleep", "600")])
     assert alive(result)
     assert Path(f"/proc/{result['pid']}/cmdline").read_bytes() == b"sleep\x00600\x00"
     stat = linux.process_stat(result["pid"])
     assert (stat.session, stat.group) == (result["pid"], result["pid"]), "each child leads a session"
+    with pytest.raises(SvloadError, match="s runs already"):
+        agent.prepare([order("s", "server", "sleep", "600")])
     agent.stop(["s"])
     assert not alive(result)
+    agent.prepare([order("s", "server", "true")])
+    wait_until(lambda: agent.exited("s") == 0)
 
 
 def test_a_child_that_kills_its_group_hurts_nobody(agent: Agent, order: Order) -> None:
@@ -177,13 +179,10 @@ def test_a_child_that_kills_its_group_hurts_nobody(agent: Agent, order: Order) -
     assert agent.exited("bystander") is None
 
 
-def test_no_descriptor_leaks(agent: Agent, order: Order) -> None:
+def test_a_program_starts_without_our_descriptors_and_blocked_signals(agent: Agent, order: Order) -> None:
     agent.prepare([order("g", "generator")])
     (result,) = agent.prepare([order("t", "tool", "sh", "-c", "ls /proc/self/fd")])
     assert result["tail"].split() == ["0", "1", "2", "3"]  # 3 is ls looking
-
-
-def test_signals_reach_the_program_unblocked(agent: Agent, order: Order) -> None:
     (result,) = agent.prepare([order("t", "tool", "grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status")])
     words = result["tail"].split()
     assert words[0::2] == ["SigBlk:", "SigIgn:"]
@@ -220,39 +219,24 @@ def test_prepare_stops_at_the_first_failure(agent: Agent, order: Order) -> None:
         agent.exited("three")
 
 
-def test_a_name_is_free_again_after_the_end(agent: Agent, order: Order) -> None:
-    agent.prepare([order("s", "server", "sleep", "600")])
-    with pytest.raises(SvloadError, match="s runs already"):
-        agent.prepare([order("s", "server", "sleep", "600")])
-    agent.stop(["s"])
-    agent.prepare([order("s", "server", "true")])
-    wait_until(lambda: agent.exited("s") == 0)
-
-
-def test_an_unexpected_end_is_reported(agent: Agent, order: Order, heard: Heard) -> None:
-    agent.prepare([order("s", "server", "sh", "-c", "echo port in use; exit 4")])
-    assert heard("exit", "s").data == {"exit": 4, "role": "server", "tail": "port in use"}
-
-
 # limits
 
 
 def test_open_files_are_as_found_not_as_asked(agent: Agent, order: Order) -> None:
     wish = order("t", "tool", "sh", "-c", "ulimit -Sn; ulimit -Hn")
 
-    def held(**asked: int) -> tuple[Any, list[str]]:
+    def held(**asked: int) -> tuple[dict[str, dict[str, int]], list[int]]:
         (result,) = agent.prepare([replace(wish, limits=Limits(**asked))])
-        return result["limits"], result["tail"].split()
+        return result["limits"], list(map(int, result["tail"].split()))
 
     limits, [soft, _] = held(nofile=500)
-    assert (limits["nofile"], soft) == ({"asked": 500, "found": 500}, "500")
+    assert (limits["nofile"], soft) == ({"asked": 500, "found": 500}, 500)
     limits, [soft, _] = held(nofile=1 << 30)
-    assert limits["nofile"] == {"asked": 1 << 30, "found": int(soft)}
-    assert int(soft) < 1 << 30
+    assert limits["nofile"] == {"asked": 1 << 30, "found": soft}
+    assert soft < 1 << 30
     limits, found = held(nofile=300, nofile_hard=400)
-    assert [limits["nofile"]["found"], limits["nofile_hard"]["found"]] == [300, 400]
-    assert found == ["300", "400"]
-    assert held(nofile_hard=200)[1] == ["200", "200"], "the soft one comes down with it"
+    assert [limits["nofile"]["found"], limits["nofile_hard"]["found"]] == [300, 400] == found
+    assert held(nofile_hard=200)[1] == [200, 200], "the soft one comes down with it"
     limits, _ = held(nofile=1 << 29, nofile_hard=1 << 30)
     assert limits["nofile"]["found"] == limits["nofile_hard"]["found"] < 1 << 29
 
@@ -265,10 +249,6 @@ def test_pins_hold_from_birth(agent: Agent, order: Order) -> None:
     assert result["limits"]["cores"] == [core]
 
 
-def procs(path: str) -> list[str]:
-    return Path(path, "cgroup.procs").read_text().split()
-
-
 def test_a_group_holds_what_starts_in_it(agent: Agent, order: Order, needs: Callable[..., None]) -> None:
     needs("root")
     limits = GroupLimits(cpus=0.5, memory_bytes=64 << 20, pids=20)
@@ -278,7 +258,8 @@ def test_a_group_holds_what_starts_in_it(agent: Agent, order: Order, needs: Call
     assert made["found"] == {"cpus": 0.5, "memory_bytes": 64 << 20, "pids": 20}
     pids = {str(first["pid"]), str(second["pid"])}
     for path in made["paths"].values():
-        wait_until(lambda path=path: pids < set(procs(path)))  # and the shell's child
+        file = Path(path, "cgroup.procs")
+        wait_until(lambda file=file: pids < set(file.read_text().split()))  # and the shell's child
     (again,) = agent.prepare([MakeGroup(name="s", limits=GroupLimits(cpus=0.25))])
     assert again["found"]["cpus"] == 0.25
     assert again["paths"] == made["paths"]
@@ -415,74 +396,67 @@ while True: time.sleep(600)
     assert log.read_text() == "up\nleft []\n"
 
 
-def test_closing_ends_all(state: Path, order: Order, isolate: bool) -> None:
+def test_closing_ends_all_and_removes_temporary_files(
+    state: Path, order: Order, isolate: bool, tmp_path: Path
+) -> None:
+    kept, temporary = tmp_path / "new/folder/kept", tmp_path / "temporary"
     with start_agent(state / "labs/x", "a test", isolate=isolate) as agent:
         results = agent.prepare([order("s", "server", "sleep", "600"), order("g", "generator")])
         assert all(alive(result) for result in results)
-    assert not any(alive(result) for result in results)
-    assert not linux.process_stat(agent.pid)
-
-
-# files and settings
-
-
-def test_files_have_their_mode_and_temporary_ones_go(state: Path, tmp_path: Path) -> None:
-    kept, temporary = tmp_path / "new/folder/kept", tmp_path / "temporary"
-    with start_agent(state / "labs/x", "a test") as agent:
         agent.prepare([WriteFile(path=str(kept), text="é", mode=0o600)])
         for text in "12":
             agent.prepare([WriteFile(path=str(temporary), text=text, temporary=True)])
         assert temporary.read_text() == "2"
         assert kept.stat().st_mode & 0o777 == 0o600
+    assert not any(alive(result) for result in results)
+    assert not linux.process_stat(agent.pid)
     assert kept.read_text(encoding="utf-8") == "é"
     assert not temporary.exists()
 
 
-WAYS: list[Callable[[Agent, Path], object]] = [
-    lambda agent, path: agent.prepare([WriteFile(path=str(path), text="1", temporary=True)]),
-    lambda agent, path: agent.put(path, b"1", temporary=True),
-]
+# files and settings
 
 
-@pytest.mark.parametrize("way", WAYS, ids=["written", "put"])
-def test_only_own_files_replaced(agent: Agent, tmp_path: Path, way: Callable[[Agent, Path], object]) -> None:
-    (tmp_path / "precious").write_text("mine")
-    with pytest.raises(SvloadError, match="is not the lab's"):
-        way(agent, tmp_path / "precious")
-    assert (tmp_path / "precious").read_text() == "mine"
+def test_only_own_files_are_replaced(agent: Agent, tmp_path: Path) -> None:
+    path = tmp_path / "precious"
+    path.write_text("mine")
+    for act in (
+        lambda: agent.prepare([WriteFile(path=str(path), text="1", temporary=True)]),
+        lambda: agent.put(path, b"1", temporary=True),
+    ):
+        with pytest.raises(SvloadError, match="is not the lab's"):
+            act()
+    assert path.read_text() == "mine"
 
 
 # leases
 
 
-def test_an_owner_is_one(agent: Agent, order: Order) -> None:
+def test_an_agent_has_one_owner_of_its_own_user_and_version(
+    agent: Agent, order: Order, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (agent.dir / "agent.sock").stat().st_mode & 0o777 == 0o600
+    assert agent.dir.stat().st_mode & 0o777 == 0o700
     agent.prepare([order("s", "server", "sleep", "600")])
     with pytest.raises(SvloadError, match="owner already"):
         Agent(agent.dir, "a thief", agent._keeper)
-    assert agent.exited("s") is None
-
-
-def test_two_agents_cannot_share_a_folder(agent: Agent) -> None:
     with pytest.raises(SvloadError, match="has a living agent already"):
         start_agent(agent.dir, "another")
+    monkeypatch.setattr("svload.host.agent.client.PROTOCOL", 99)
+    with pytest.raises(SvloadError, match="the controller 99"):
+        Agent(agent.dir, "another", agent._keeper)
+    monkeypatch.undo()
+    assert agent.exited("s") is None
 
 
 def test_a_lost_agent_is_reported_at_once_to_all_who_wait(state: Path, isolate: bool) -> None:
     agent = start_agent(state / "labs/x", "a test", isolate=isolate)
-    caught: list[str] = []
-
-    def wait() -> None:
-        try:
-            agent.status(0, 60.0)
-        except SvloadError as why:
-            caught.append(why.problems[0].code)
-
-    waiter = threading.Thread(target=wait)
-    waiter.start()
-    agent.clock()
-    os.kill(agent.pid, 9)
-    waiter.join(HANG_S)
-    assert caught == ["agent-lost"]
+    with ThreadPoolExecutor(1) as other:
+        waiting = other.submit(agent.status, 0, 60.0)
+        agent.clock()
+        os.kill(agent.pid, 9)
+        found = waiting.exception(HANG_S)
+    assert isinstance(found, SvloadError) and found.problems[0].code == "agent-lost"
     with pytest.raises(SvloadError, match="ended unexpectedly"):
         agent.clock()
     agent.close()
@@ -493,17 +467,6 @@ def test_an_agent_that_cannot_start_says_why(state: Path, monkeypatch: pytest.Mo
     with pytest.raises(SvloadError, match="did not come up") as caught:
         start_agent(state / "labs/x", "a test")
     assert code_of(caught) == "agent-lost"
-
-
-def test_a_controller_of_another_version_is_reported(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("svload.host.agent.client.PROTOCOL", 99)
-    with pytest.raises(SvloadError, match="the controller 99"):
-        Agent(agent.dir, "another", agent._keeper)
-
-
-def test_other_users_cannot_connect(agent: Agent) -> None:
-    assert (agent.dir / "agent.sock").stat().st_mode & 0o777 == 0o600
-    assert agent.dir.stat().st_mode & 0o777 == 0o700
 
 
 def test_the_lease_ends_on_a_full_disk_too(tmp_path: Path) -> None:

@@ -1,16 +1,29 @@
-"""Control groups of both versions, simulated by ordinary folders; test_agent uses the kernel's own."""
+"""Control groups of both versions, simulated by ordinary folders, with their changes while they are in use;
+and the kernel's own where a rate or a quota must act."""
 
 from __future__ import annotations
 
 import os
+import shutil
+import signal
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.bounds import HANG_S
+from tests.evolve import evolve
+from tests.servers import wait_until
 
-from svload.host.agent.groups import disk_of
+from svload.host import Agent, start_agent
+from svload.host.agent import journal
+from svload.host.agent.groups import Groups, disk_of
+from svload.host.agent.journal import Journal
 from svload.host.process import cgroups, disk_rates
-from svload.model.messages import GroupLimits
+from svload.model.errors import SvloadError
+from svload.model.messages import DropGroup, GroupLimits, MakeGroup, SetLimits, Spawn
 
 Offer = Callable[..., Path]
 BOTH = GroupLimits(cpus=1.5, memory_bytes=256 << 20)
@@ -88,12 +101,16 @@ def test_hybrid_machines_without_a_cpu_controller_are_refused(offer: Offer) -> N
 
 
 def test_removing_empties_the_parents_and_may_be_repeated(offer: Offer) -> None:
+    """A member that goes leaves the machine it was within: the limits would be lost for the others, and for
+    the member when it comes up again."""
     machine = offer("/", "memory")
-    paths = cgroups.plan("lab", "x", GroupLimits(memory_bytes=1))
-    other = cgroups.plan("lab", "y", GroupLimits(memory_bytes=1))
-    for path in (*paths.values(), *other.values()):
+    limits = GroupLimits(memory_bytes=1)
+    paths, other = (cgroups.plan("lab", name, limits) for name in "xy")
+    member = cgroups.plan("lab", "y/db", GroupLimits(), tuple(other))
+    for path in (paths["memory"], member["memory"]):
         os.makedirs(path)
     assert cgroups.remove(paths)
+    assert cgroups.remove(member)
     assert (machine / "memory/svload/lab/y").is_dir()
     assert cgroups.remove(other)
     assert not (machine / "memory/svload").exists()
@@ -144,30 +161,17 @@ def test_with_version_2_controllers_pass_through_the_machine_to_its_members(offe
     assert (machine / "unified/svload/lab/vm/cgroup.subtree_control").exists()
 
 
-def test_a_member_that_goes_leaves_the_machine_it_was_within(offer: Offer) -> None:
-    """Otherwise the limits would be lost for the others, and for the member when it comes up again."""
-    machine = offer("/", "memory")
-    above = cgroups.plan("lab", "vm", GroupLimits(memory_bytes=1))
-    member = cgroups.plan("lab", "vm/db", GroupLimits(), tuple(above))
-    os.makedirs(member["memory"])
-    assert cgroups.remove(member)
-    assert Path(above["memory"]).is_dir()
-    assert cgroups.remove(above)
-    assert not (machine / "memory/svload").exists()
-
-
 @pytest.mark.parametrize("swap", [True, False])
 def test_limited_memory_is_not_swap_instead(offer: Offer, swap: bool) -> None:
     offer("/", "unified", opens="memory")
     limits = GroupLimits(memory_bytes=1 << 20)
     paths = cgroups.plan("lab", "x", limits)
-    folder = Path(paths["unified"])
-    folder.mkdir(parents=True)
+    file = Path(paths["unified"], "memory.swap.max")
+    file.parent.mkdir(parents=True)
     if swap:
-        (folder / "memory.swap.max").write_text("max")
+        file.write_text("max")
     cgroups.create(paths, limits)
-    assert (folder / "memory.swap.max").exists() == swap
-    assert not swap or (folder / "memory.swap.max").read_text() == "0"
+    assert (file.read_text() if file.exists() else None) == ("0" if swap else None)
 
 
 def test_a_limit_that_was_never_set_is_absent(offer: Offer) -> None:
@@ -265,3 +269,165 @@ def test_files_without_a_disk_have_none(tmp_path: Path) -> None:
     assert disk_of("/proc") is None
     found = disk_of(str(tmp_path / "absent" / "folder"))
     assert found == disk_of(str(tmp_path))
+
+
+# limits of a group in use: read back, restored on request, and by the journal when no process is left to ask
+
+
+OPEN_TO = ("cpus", "memory_bytes", "pids")
+
+
+class Held:
+    """Groups of a lab on a machine whose control groups of version 1 are ordinary folders; one disk has all
+    files."""
+
+    def __init__(self, log: Journal, lab: Path) -> None:
+        self.groups, self._lab = Groups("mark", log), lab
+
+    def make(
+        self, name: str, within: str | None = None, open_to: tuple[str, ...] = (), **limits: float
+    ) -> Any:
+        """Make a group; return its folders."""
+        folders = ("/srv",) if any(kind.startswith("disk") for kind in (*limits, *open_to)) else ()
+        own = {"within": within, "open_to": open_to, "folders": folders}
+        return self.groups.make(MakeGroup(name=name, limits=GroupLimits(**limits), **own))["paths"]
+
+    def change(self, name: str = "web", lifted: tuple[str, ...] = (), **limits: float) -> dict[str, Any]:
+        return self.groups.set_limits(SetLimits(name=name, limits=GroupLimits(**limits), lifted=lifted))
+
+    def open_entries(self) -> list[dict[str, Any]]:
+        entries = journal.read_entries(self._lab)
+        return [one for one in entries if one["kind"] == "limits" and not one["done"]]
+
+
+@pytest.fixture
+def held(offer: Offer, log: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Held:
+    offer("/", "cpu", "cpuacct", "memory", "pids", "blkio")
+    monkeypatch.setattr("svload.host.agent.groups.disk_of", lambda folder: "254:0")
+    return Held(log, tmp_path / "lab")
+
+
+def test_journal_keeps_the_first_values_until_restored(held: Held) -> None:
+    held.make("web", cpus=1.0, open_to=OPEN_TO)
+    first = held.change(cpus=0.2)
+    assert (first["before"], first["found"]) == ({"cpus": 1.0}, {"cpus": 0.2})
+    held.change(cpus=0.5, pids=40)
+    [entry] = held.open_entries()
+    assert entry["before"] == {"cpus": 1.0, "pids": None}
+    held.change(cpus=1.0)
+    assert len(held.open_entries()) == 1, "one of them is still changed"
+    assert held.change(lifted=("pids",))["found"] == {"cpus": 1.0}
+    assert held.open_entries() == []
+
+
+def test_what_is_left_changed_is_put_back_by_the_journal_alone(held: Held) -> None:
+    paths = held.make("web", cpus=1.0, open_to=OPEN_TO)
+    held.change(cpus=0.2, memory_bytes=1 << 20)
+    [entry] = held.open_entries()
+    assert journal._UNDOERS["limits"](entry) == "put the limits of web back"
+    assert cgroups.read_back(paths) == {"cpus": 1.0}
+    for path in paths.values():
+        shutil.rmtree(path)
+    assert journal._UNDOERS["limits"](entry) is None, "they went with the group"
+
+
+def test_a_refused_change_leaves_the_limits_and_no_open_entry(held: Held) -> None:
+    paths = held.make("web", cpus=1.0)
+    with pytest.raises(SvloadError, match="made without pids"):
+        held.change(cpus=0.1, pids=4)
+    with pytest.raises(SvloadError, match="no group"):
+        held.change("wob", cpus=0.1)
+    assert cgroups.read_back(paths) == {"cpus": 1.0}
+    assert held.open_entries() == []
+
+
+def test_a_disk_rate_is_given_later_and_taken_off(held: Held) -> None:
+    read = "disk_read_bytes_per_s"
+    paths = held.make("web", cpus=1.0, open_to=(read,))
+    assert held.change(disk_read_bytes_per_s=5_000_000, cpus=0.5)["found"] == {"cpus": 0.5, read: 5_000_000}
+    assert [entry["before"] for entry in held.open_entries()] == [{"cpus": 1.0, read: None}]
+    held.change(cpus=1.0, lifted=(read,))
+    # the last rate written for reads; the kernel drops lines whose rate is 0
+    assert Path(paths["blkio"], "blkio.throttle.read_bps_device").read_text().split() == ["254:0", "0"]
+
+
+def test_version_1_members_live_in_the_machines_folder(held: Held) -> None:
+    """There, a group's rate does not apply to groups below it."""
+    machine = held.make("vm", disk_read_bytes_per_s=20_000_000, memory_bytes=1 << 30)
+    member = held.make("web", "vm", cpus=0.5)
+    assert set(member) == {"cpu", "cpuacct", "memory"}
+    assert set(held.groups.folders("web")) == {*member.values(), machine["blkio"]}
+    part = held.make("web.part", "web")
+    assert machine["blkio"] in held.groups.folders("web.part")
+    assert "blkio" not in part
+    with pytest.raises(SvloadError, match="holds no rate of disks within another"):
+        held.make("db", "vm", disk_read_bytes_per_s=1)
+
+
+def test_members_with_a_disk_rate_end_as_one(held: Held) -> None:
+    held.make("vm", disk_read_bytes_per_s=20_000_000)
+    assert set(held.make("web", "vm")) == {"pids"}
+
+
+@pytest.mark.truth
+def test_a_running_process_is_held_back_from_then_on_and_let_go(
+    agent: Agent, order: Callable[..., Spawn], needs: Callable[..., None]
+) -> None:
+    needs("root")
+    spin = order("s.spin", "server", sys.executable, "-c", "while True: pass", group="s")
+    made, _ = agent.prepare([MakeGroup(name="s", limits=GroupLimits(), open_to=OPEN_TO), spin])
+    paths = made["paths"]
+    assert cgroups.throttled_s(paths) == 0.0
+    [found] = agent.prepare([SetLimits(name="s", limits=GroupLimits(cpus=0.2, pids=50))])
+    assert found["found"] == {"cpus": 0.2, "pids": 50}
+    assert cgroups.read_back(paths) == found["found"]
+    wait_until(lambda: (cgroups.throttled_s(paths) or 0.0) > 0.2)
+    [back] = agent.prepare([SetLimits(name="s", limits=GroupLimits(), lifted=("cpus", "pids"))])
+    assert back["found"] == {}
+    agent.stop(["s.spin"], now=True)
+    agent.prepare([DropGroup(name="s")])
+    assert not any(os.path.isdir(path) for path in paths.values())
+
+
+# disk rates in the kernel's own groups
+
+
+@pytest.fixture
+def rates(tmp_path: Path, needs: Callable[..., None]) -> MakeGroup:
+    needs("root")
+    if disk_of(str(tmp_path)) is None:
+        pytest.skip("the test's files are on no disk")
+    return MakeGroup(name="s", limits=RATES, folders=(str(tmp_path),))
+
+
+@pytest.mark.truth
+def test_rates_are_read_back_and_changed_in_place(agent: Agent, rates: MakeGroup) -> None:
+    [made] = agent.prepare([rates])
+    assert made["found"] == HELD
+    slower = evolve(rates, limits=GroupLimits(disk_read_bytes_per_s=1_000_000))
+    assert agent.prepare([slower])[0]["found"]["disk_read_bytes_per_s"] == 1_000_000
+    with pytest.raises(SvloadError, match="no disk is known under /proc"):
+        agent.prepare([evolve(rates, name="t", folders=("/proc",))])
+
+
+@pytest.mark.truth
+@pytest.mark.parametrize("strict", [False, pytest.param(True, marks=pytest.mark.timing)])
+def test_direct_writes_are_held(agent: Agent, rates: MakeGroup, tmp_path: Path, strict: bool) -> None:
+    """Strict: the writes take as long as the rate implies."""
+    [made] = agent.prepare([rates])
+    write = ("dd", "if=/dev/zero", f"of={tmp_path}/big", "bs=1000448", "count=15", "oflag=direct")
+    log = str(tmp_path / "log")
+    tool = Spawn(child="s.dd", role="tool", argv=write, log=log, group="s", timeout_s=HANG_S)
+    began = time.monotonic()
+    assert agent.prepare([tool])[0]["exit"] == 0
+    assert not strict or 1.2 < time.monotonic() - began < 2
+    assert disk_rates.moved_bytes(made["paths"], "write") == pytest.approx(15 * 1000448, rel=0.1)
+
+
+@pytest.mark.truth
+def test_nothing_is_left_when_the_agent_is_killed(rates: MakeGroup, tmp_path: Path) -> None:
+    with start_agent(tmp_path / "lab", "test") as own:
+        [made] = own.prepare([rates])
+        assert all(Path(path).is_dir() for path in made["paths"].values())
+        os.kill(own.pid, signal.SIGKILL)
+        wait_until(lambda: not [path for path in made["paths"].values() if Path(path).exists()])

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.bounds import HANG_S
 
+from svload.host.machine.linux import descriptors
+from svload.host.machine.sock_diag import listening_sockets
 from svload.host.machines import cluster_security
 from svload.host.machines.cluster_security import make_pems, no_folder_left, security_of, without_pages
 
@@ -18,11 +19,9 @@ distributed = pytest.importorskip("distributed")
 
 
 def listeners() -> int:
-    """Return the TCP sockets on which this process listens."""
-    own = {os.readlink(one) for one in Path("/proc/self/fd").iterdir() if one.exists() or one.is_symlink()}
-    tables = (Path(f"/proc/self/net/{table}").read_text() for table in ("tcp", "tcp6"))
-    rows = [line.split() for table in tables for line in table.splitlines()[1:]]
-    return sum(words[3] == "0A" and f"socket:[{words[9]}]" in own for words in rows)
+    """Return the number of TCP sockets on which this process listens."""
+    own = descriptors(os.getpid())
+    return sum(f"socket:[{one.inode}]" in own for one in listening_sockets())
 
 
 @pytest.mark.parametrize(("closed", "expected"), [(True, 2), (False, 4)])

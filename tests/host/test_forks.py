@@ -146,7 +146,7 @@ def test_where_no_process_can_be_made_the_work_is_done_here(monkeypatch: pytest.
 def test_beside_is_done_in_a_worker_and_ended_if_nobody_waits() -> None:
     with beside(os.getpid) as result:
         assert result() != os.getpid()
-    with beside(lambda: signal.pause()):
+    with beside(signal.pause):
         pass
 
 

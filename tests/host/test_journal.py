@@ -75,24 +75,18 @@ def noted(lab: Path, kind: str, **entry: Any) -> None:
 
 
 @pytest.mark.truth
-def test_a_journaled_child(lab: Path, tmp_path: Path, start: Start) -> None:
-    process = start()
-    announce(lab, process.pid)
-    assert [(found.id, found.owner, found.alive) for found in list_labs(tmp_path)] == [("lab", "gone", False)]
-    assert [str(one) for one in finish_leftovers(tmp_path)] == [f"lab: ended s (pid {process.pid})"]
-    assert process.wait(HANG_S) == -9
-    assert not lab.exists()
-    assert finish_leftovers(tmp_path) == []
-
-
-@pytest.mark.truth
-@pytest.mark.parametrize("changed", [{"start_ticks": 1}, {"boot_id": "another boot"}])
-def test_a_reused_pid_is_never_killed(lab: Path, tmp_path: Path, start: Start, changed: Any) -> None:
+@pytest.mark.parametrize("changed", [{}, {"start_ticks": 1}, {"boot_id": "another boot"}])
+def test_a_journaled_child_is_killed_and_a_reused_pid_never(
+    lab: Path, tmp_path: Path, start: Start, changed: Any
+) -> None:
     process = start()
     announce(lab, process.pid, **changed)
-    assert finish_leftovers(tmp_path) == []
-    assert process.poll() is None
+    assert [(found.id, found.owner, found.alive) for found in list_labs(tmp_path)] == [("lab", "gone", False)]
+    undone = [] if changed else [f"lab: ended s (pid {process.pid})"]
+    assert [str(one) for one in finish_leftovers(tmp_path)] == undone
+    assert (process.poll() is None) if changed else (process.wait(HANG_S) == -9)
     assert not lab.exists()
+    assert finish_leftovers(tmp_path) == []
 
 
 @pytest.mark.truth
@@ -225,14 +219,15 @@ def test_a_setting_stays_in_its_folder(name: str) -> None:
 
 
 def test_a_torn_line_did_not_happen_and_hides_nothing(lab: Path, tmp_path: Path) -> None:
-    (tmp_path / "one").touch()
-    (tmp_path / "two").touch()
-    noted(lab, "file", name=str(tmp_path / "one"))
-    with open(lab / "journal.jsonl", "a") as file:
-        file.write('{"entry": 1, "kind": "fi')
-    noted(lab, "file", name=str(tmp_path / "two"))
-    assert [entry["name"] for entry in read_entries(lab)] == [str(tmp_path / "one"), str(tmp_path / "two")]
-    assert undo(lab).lines == [f"removed {tmp_path / 'two'}", f"removed {tmp_path / 'one'}"]
+    one, two = tmp_path / "one", tmp_path / "two"
+    for path in (one, two):
+        path.touch()
+        noted(lab, "file", name=str(path))
+        if path == one:
+            with open(lab / "journal.jsonl", "a") as file:
+                file.write('{"entry": 1, "kind": "fi')
+    assert [entry["name"] for entry in read_entries(lab)] == [str(one), str(two)]
+    assert undo(lab).lines == [f"removed {two}", f"removed {one}"]
 
 
 def test_what_cannot_be_undone_is_reported_and_kept_for_the_next_time(lab: Path, tmp_path: Path) -> None:
@@ -250,11 +245,12 @@ def test_what_cannot_be_undone_is_reported_and_kept_for_the_next_time(lab: Path,
 
 @pytest.mark.parametrize("begun", [False, True])
 def test_a_folder_that_is_just_being_made_is_left(tmp_path: Path, begun: bool) -> None:
-    (tmp_path / "labs" / "new").mkdir(parents=True)
+    new = tmp_path / "labs" / "new"
+    new.mkdir(parents=True)
     if begun:
-        (tmp_path / "labs" / "new" / "owner.json.new").write_text('{"format": 1, "own')
+        (new / "owner.json.new").write_text('{"format": 1, "own')
     assert finish_leftovers(tmp_path) == []
-    assert (tmp_path / "labs" / "new").exists()
-    os.utime(tmp_path / "labs" / "new", (1, 1))
+    assert new.exists()
+    os.utime(new, (1, 1))
     finish_leftovers(tmp_path)
-    assert not (tmp_path / "labs" / "new").exists()
+    assert not new.exists()

@@ -9,8 +9,10 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.bounds import HANG_S
@@ -44,6 +46,18 @@ def names_here() -> set[str]:
     return {name for _, name in socket.if_nameindex()}
 
 
+def served(made: Mapping[str, Any], port: int = 7) -> socket.socket:
+    """Return a socket that listens within a link's network."""
+    with linux.in_network(made["network"]):
+        return socket.create_server((made["address"], port))
+
+
+def connected(linked: Agent, to: socket.socket) -> socket.socket:
+    """Return a connection to it from the lab's own network."""
+    with linked.joined():
+        return socket.create_connection(to.getsockname(), timeout=HANG_S)
+
+
 def test_a_link_is_held_both_ways_and_goes_when_it_is_dropped(linked: Agent) -> None:
     before = names_here()
     order = MakeLink(name="web", limits=LinkLimits(rate_bytes_per_s=RATE))
@@ -65,19 +79,12 @@ def test_a_link_is_held_both_ways_and_goes_when_it_is_dropped(linked: Agent) -> 
     assert linked.prepare([order])[0]["address"] == made["address"], "the same address again"
 
 
-@pytest.mark.parametrize("control", ["cubic", "reno"])
-def test_its_service_has_the_congestion_control_asked_for(linked: Agent, control: str) -> None:
-    [made] = linked.prepare([MakeLink(name="web", limits=LinkLimits(congestion=control))])
-    with linux.in_network(made["network"]):
-        listener = socket.create_server((made["address"], 0))
-    with listener, linked.joined(), socket.create_connection(listener.getsockname(), timeout=HANG_S):
-        accepted, _ = listener.accept()
-    with accepted:
-        found = accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
-    assert found.rstrip(b"\0").decode() == control
-
-
-def test_an_unknown_congestion_control_is_refused_with_the_kernels_words(linked: Agent) -> None:
+def test_its_service_has_the_congestion_control_asked_for(linked: Agent) -> None:
+    for control in ("cubic", "reno"):
+        [made] = linked.prepare([MakeLink(name=control, limits=LinkLimits(congestion=control))])
+        with served(made) as listener, connected(linked, listener), listener.accept()[0] as accepted:
+            found = accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
+        assert found.rstrip(b"\0").decode() == control
     with pytest.raises(SvloadError, match="congestion"):
         linked.prepare([MakeLink(name="web", limits=LinkLimits(congestion="nonsense"))])
 
@@ -86,36 +93,26 @@ def test_an_unknown_congestion_control_is_refused_with_the_kernels_words(linked:
 def test_bytes_come_at_its_rate_and_those_of_a_link_without_one_at_once(linked: Agent) -> None:
     for limits, least_s, most_s in ((LinkLimits(rate_bytes_per_s=RATE), 0.7, 1.3), (LinkLimits(), 0.0, 0.5)):
         [made] = linked.prepare([MakeLink(name="web", limits=limits)])
-        with linux.in_network(made["network"]):
-            listener = socket.create_server((made["address"], 7))
-        with linked.joined():
-            client = socket.create_connection((made["address"], 7), timeout=HANG_S)
-        server, _ = listener.accept()
-        began = time.monotonic()
-        sender = threading.Thread(target=server.sendall, args=(bytes(RATE),))
-        sender.start()
-        got = 0
-        while got < RATE:
-            got += len(client.recv(1 << 20))
-        took_s = time.monotonic() - began
-        sender.join()
-        for one in (client, server, listener):
-            one.close()
+        with served(made) as listener, connected(linked, listener) as client, listener.accept()[0] as server:
+            began = time.monotonic()
+            sender = threading.Thread(target=server.sendall, args=(bytes(RATE),))
+            sender.start()
+            got = 0
+            while got < RATE:
+                got += len(client.recv(1 << 20))
+            took_s = time.monotonic() - began
+            sender.join()
         linked.prepare([DropLink(name="web")])
         assert least_s <= took_s < most_s
 
 
 def test_two_linked_services_and_one_that_is_not_reach_each_other(linked: Agent) -> None:
-    made = linked.prepare([MakeLink(name=name, limits=LinkLimits()) for name in ("a", "b")])
+    one, other = linked.prepare([MakeLink(name=name, limits=LinkLimits()) for name in ("a", "b")])
     with linked.joined():
         hub = socket.create_server((fabric.HUB, 7))
-    with linux.in_network(made[1]["network"]):
-        other = socket.create_server((made[1]["address"], 7))
-    with linux.in_network(made[0]["network"]):
-        for address in (fabric.HUB, made[1]["address"]):
+    with hub, served(other), linux.in_network(one["network"]):
+        for address in (fabric.HUB, other["address"]):
             socket.create_connection((address, 7), timeout=HANG_S).close()
-    hub.close()
-    other.close()
 
 
 def test_a_links_network_has_the_labs_settings_of_the_kernel(linked: Agent) -> None:
@@ -144,20 +141,18 @@ def test_a_latency_is_in_effect_and_reported(linked: Agent, tmp_path: Path) -> N
     [fact] = links.facts("web")
     held = {"link_rate_bytes_per_s": "12500000", "link_latency_s": "0.02"}
     assert {one.name: one.found for one in fact.settings} == held
-    with linux.in_network(fact.network):
-        listener = socket.create_server((address, 7))
-    with linked.joined():
-        client = socket.create_connection((address, 7), timeout=HANG_S)
-    found = read_line_state(fact.delay_line)
-    assert found.packets >= 2 and found.dropped == 0 and found.late_ns > 0
-    client.close()
-    changed = links.change("web", {"link_latency_s": 0.1, "link_rate_bytes_per_s": 1_250_000.0})
-    assert changed == {"link_latency_s": 0.1, "link_rate_bytes_per_s": 1_250_000}
+    with served({"network": fact.network, "address": address}) as listener:
+        connected(linked, listener).close()
+        found = read_line_state(fact.delay_line)
+        assert found.packets >= 2 and found.dropped == 0 and found.late_ns > 0
+    slower = {"link_latency_s": 0.1, "link_rate_bytes_per_s": 1_250_000.0}
+    assert links.change("web", slower) == slower
     with linked.joined():
         assert {one.rate_bytes_per_s for one in qdiscs() if one.kind == "tbf"} == {1_250_000}
-    both = ("link_latency_s", "link_rate_bytes_per_s")
-    assert links.restore("web", both) == {"link_latency_s": 0.02, "link_rate_bytes_per_s": 12_500_000}
-    listener.close()
+    assert links.restore("web", tuple(slower)) == {
+        "link_latency_s": 0.02,
+        "link_rate_bytes_per_s": 12_500_000,
+    }
     links.drop("web")
     with linked.joined():
         assert names_here() == {"lo"}
@@ -177,17 +172,15 @@ def test_nothing_is_left_when_the_agent_is_killed(linked: Agent, tmp_path: Path)
     os.kill(linked.pid, signal.SIGKILL)
 
     def left() -> list[int]:
-        return [one.pid for one in linux.processes() if _network_of(one.pid) in (inside, outside)]
+        found = []
+        for one in linux.processes():
+            with suppress(OSError):
+                if os.stat(f"/proc/{one.pid}/ns/net").st_ino in (inside, outside):
+                    found.append(one.pid)
+        return found
 
     wait_until(lambda: left() == [])
     assert not [name for name in names_here() if name.startswith("link")]
-
-
-def _network_of(pid: int) -> int | None:
-    try:
-        return os.stat(f"/proc/{pid}/ns/net").st_ino
-    except OSError:
-        return None
 
 
 @pytest.mark.pure
@@ -218,17 +211,14 @@ def test_a_round_trip_takes_the_latency_that_it_has_now(linked: Agent, tmp_path:
     links = ServiceLinks(linked, tmp_path / "links", None)
     address = links.make("web", SLOW)
     [fact] = links.facts("web")
-    with linux.in_network(fact.network):
-        listener = socket.create_server((address, 7))
+    with served({"network": fact.network, "address": address}), linked.joined():
 
-    def connected_s() -> float:
-        with linked.joined():
+        def connected_s() -> float:
             began = time.monotonic()
             socket.create_connection((address, 7), timeout=HANG_S).close()
             return time.monotonic() - began
 
-    assert 0.0199 < connected_s() < 0.03
-    links.change("web", {"link_latency_s": 0.1})
-    assert 0.0999 < connected_s() < 0.11
-    listener.close()
+        assert 0.0199 < connected_s() < 0.03
+        links.change("web", {"link_latency_s": 0.1})
+        assert 0.0999 < connected_s() < 0.11
     links.drop("web")

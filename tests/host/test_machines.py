@@ -38,16 +38,15 @@ def test_the_local_machine_keeps_the_contract(machine: LocalMachine) -> None:
     assert room.descriptors == 1_000 and room.local_ports > 0
 
 
-def test_its_clock_is_the_controllers_exactly(machine: LocalMachine) -> None:
+def test_its_clock_is_the_controllers_exactly_and_another_time_namespace_is_measured(
+    machine: LocalMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     found = machine.offset()
     assert (found.offset_ns, found.bound_ns) == (0, 0)
     measured = offset_by_agent(machine.agent)
     assert abs(measured.offset_ns) <= measured.bound_ns
     assert linux.namespace("time", "self") == linux.namespace("time", machine.agent.pid) != ""
     assert linux.namespace("time", 0) == ""
-
-
-def test_another_time_namespace_is_measured(machine: LocalMachine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("svload.host.machine.linux.namespace", lambda kind, pid: str(pid))
     assert 0 < machine.offset().bound_ns < 1_000_000_000
 
@@ -113,10 +112,10 @@ def test_what_a_machine_refuses_is_raised_here_and_the_machine_is_not_lost() -> 
     def answer(*_: Any) -> Any:
         return SimpleNamespace(result=lambda timeout: "answer")
 
-    actor = SimpleNamespace(
-        hand=lambda *_: SimpleNamespace(result=refuse), beat=answer, room=answer, close=answer
+    refusing = SimpleNamespace(result=refuse)
+    carrier = DaskCarrier(
+        "gen1", SimpleNamespace(hand=lambda *_: refusing, beat=answer, room=answer, close=answer)
     )
-    carrier = DaskCarrier("gen1", actor)
     with pytest.raises(SvloadError) as refused:
         carrier.call("hand", "servers", "module:Kind", {})
     assert refused.value.problems[0].code == "not-yours"

@@ -1,20 +1,28 @@
-"""Where svload's state is kept, and that only this user can read or write it, whatever the umask and
-whoever prepared the folder: it decides what may be run, undone and asked."""
+"""What svload keeps between commands: its state, where it is and that only this user can read or write it,
+whatever the umask and whoever prepared the folder (it decides what may be run, undone and asked); the lock that
+allows one load at a time; and folders that pass with their process."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import signal
 import socket
 import stat
+import subprocess
+import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.bounds import HANG_S
+from tests.servers import child, wait_until
 
-from svload.host import cache_dir, finish_leftovers, labs_dir, machine_lock, state_dir
+from svload.host import cache_dir, finish_leftovers, labs_dir, machine_lock, passing_folder, state_dir
 from svload.host.agent.unix_socket import is_own, listen
 from svload.model.errors import SvloadError
 from svload.model.private import append_private, private_folder, read_private, write_private
@@ -52,18 +60,14 @@ def test_files_and_folders_are_the_users_alone(tmp_path: Path, umask: int) -> No
     assert (read_private(folder / "one"), read_private(folder / "two").strip()) == ("text", "line")
 
 
-def test_a_folder_that_others_may_write_is_closed_to_them(tmp_path: Path) -> None:
+@pytest.mark.parametrize("open_to", [0o666, 0o620])
+def test_what_others_may_write_is_closed_to_them_and_not_believed(tmp_path: Path, open_to: int) -> None:
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o777)
     assert mode(private_folder(tmp_path / "open")) == 0o755
-
-
-@pytest.mark.parametrize("open_to", [0o666, 0o620])
-def test_what_others_may_have_written_is_not_believed(tmp_path: Path, open_to: int) -> None:
-    path = tmp_path / "file"
-    write_private(path, "mine")
-    path.chmod(open_to)
-    assert read_private(path) == ""
+    write_private(tmp_path / "file", "mine")
+    (tmp_path / "file").chmod(open_to)
+    assert read_private(tmp_path / "file") == ""
 
 
 def test_a_link_is_not_followed(tmp_path: Path) -> None:
@@ -159,22 +163,152 @@ def test_who_holds_the_lock_is_reported_as_text(tmp_path: Path) -> None:
         assert len(str(caught.value)) < 400
 
 
-def test_own_variable_wins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("SVLOAD_STATE", str(tmp_path / "s"))
-    monkeypatch.setenv("SVLOAD_CACHE", str(tmp_path / "c"))
-    monkeypatch.setenv("XDG_STATE_HOME", "/elsewhere")
-    assert state_dir() == tmp_path / "s"
-    assert cache_dir() == tmp_path / "c"
+def test_own_variable_wins_then_xdg_then_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def found(**variables: str) -> tuple[Path, Path]:
+        for name in ("SVLOAD_STATE", "SVLOAD_CACHE", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
+            monkeypatch.delenv(name, raising=False)
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        return state_dir(), cache_dir()
+
+    home, own = tmp_path / "home", {"SVLOAD_STATE": str(tmp_path / "s"), "SVLOAD_CACHE": str(tmp_path / "c")}
+    monkeypatch.setenv("HOME", str(home))
+    cache = home / ".cache/svload"
+    assert found(**own, XDG_STATE_HOME="/elsewhere") == (tmp_path / "s", tmp_path / "c")
     assert labs_dir() == tmp_path / "s" / "labs"
+    assert found(XDG_STATE_HOME=str(tmp_path)) == (tmp_path / "svload", cache)
+    assert found(XDG_STATE_HOME="relative/is/ignored") == (home / ".local/state/svload", cache)
 
 
-def test_xdg_then_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delenv("SVLOAD_STATE", raising=False)
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    assert state_dir() == tmp_path / "svload"
-    monkeypatch.setenv("XDG_STATE_HOME", "relative/is/ignored")
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    assert state_dir() == tmp_path / "home/.local/state/svload"
-    monkeypatch.delenv("SVLOAD_CACHE", raising=False)
-    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    assert cache_dir() == tmp_path / "home/.cache/svload"
+# the lock of the machine
+
+
+HOLDER = """
+import sys
+import time
+from pathlib import Path
+from svload.host import machine_lock
+with machine_lock("the other study", path=Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    with child(HOLDER, tmp_path / "lock") as (process, text):
+        assert text == "held"
+        yield process
+
+
+def refused(path: Path, wait_s: float, *told: Callable[[str], object]) -> SvloadError:
+    """Ask for a lock that another process holds; return the refusal."""
+    with (
+        pytest.raises(SvloadError, match="the other study") as caught,
+        machine_lock("mine", wait_s, *told, path=path),
+    ):
+        pytest.fail("two hold it")
+    return caught.value
+
+
+def test_a_second_process_is_shown_the_holder(holder: subprocess.Popen[str], tmp_path: Path) -> None:
+    found: list[str] = []
+    assert refused(tmp_path / "lock", 0.3, found.append).problems[0].code == "machine-busy"
+    (one,) = found
+    assert re.fullmatch(rf"the other study, pid {holder.pid}, since \d\d:\d\d", one)
+    refused(tmp_path / "lock", 0.0, found.append)
+    assert found == [one], "who doesn't wait is told nothing"
+    before = time.process_time()
+    refused(tmp_path / "lock", 1.5)
+    assert time.process_time() - before < 0.05, "waiting costs no CPU"
+
+
+def test_a_killed_holder_lets_go(holder: subprocess.Popen[str], tmp_path: Path) -> None:
+    def end_it(_: str) -> None:
+        holder.send_signal(signal.SIGKILL)
+
+    with machine_lock("mine", 20.0, end_it, path=tmp_path / "lock"):
+        assert (tmp_path / "lock").read_text().startswith(f"mine, pid {os.getpid()}, since ")
+    assert holder.wait(HANG_S) == -signal.SIGKILL
+
+
+def test_it_is_open_to_all_users_and_passes_to_no_child(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    with machine_lock("mine", 0.0, path=path):
+        assert path.stat().st_mode & 0o777 == 0o666
+        child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, close_fds=False)
+    with machine_lock("again", 0.0, path=path):
+        assert child.poll() is None
+    child.communicate(b"\n")
+
+
+def test_who_is_stopped_while_waiting_waits_no_longer(tmp_path: Path) -> None:
+    path, found = tmp_path / "lock", []
+    with (
+        machine_lock("first", 0.0, path=path),
+        pytest.raises(SvloadError) as caught,
+        machine_lock("second", None, found.append, path=path, should_stop=lambda: bool(found)),
+    ):
+        raise AssertionError("the lock was taken twice")
+    assert caught.value.exit_code == 130
+
+
+def test_a_waiting_process_is_shown_its_place_and_until_when(tmp_path: Path) -> None:
+    path, found = tmp_path / "lock", []
+    with machine_lock("first", 0.0, path=path, lasts_s=420):
+        assert re.search(r"since \d\d:\d\d, until about \d\d:\d\d", path.read_text())
+        words = [sys.executable, "-c", HOLDER, str(path)]
+        second = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        wait_until(lambda: f" {second.pid} " in Path("/proc/locks").read_text())
+        with pytest.raises(SvloadError), machine_lock("third", 1.5, found.append, path=path):
+            pytest.fail("two hold it")
+    assert any("1 waits before this one" in one for one in found), found
+    assert second.stdout.readline() == b"held\n", "the one that waits has it, the one that gave up has not"
+    refused(path, 0.0)
+    second.kill()
+    second.wait()
+    with machine_lock("fifth", 5.0, path=path):
+        pass
+
+
+# folders that pass with their process
+
+
+HOLDS = """
+import sys
+from pathlib import Path
+from svload.host import passing_folder
+
+with passing_folder("load", Path(sys.argv[1])) as folder:
+    (folder / "study.yaml").write_text("name: x")
+    print(folder, flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_passing_folder_whose_process_was_killed_goes_with_the_next_and_a_living_one_stays(
+    tmp_path: Path,
+) -> None:
+    with child(HOLDS, tmp_path) as (killed, left), child(HOLDS, tmp_path) as (living, kept):
+        killed.kill()
+        killed.communicate(timeout=HANG_S)
+        assert Path(left).exists()
+        with passing_folder("load", tmp_path) as folder:
+            assert not Path(left).exists()
+            assert Path(kept, "study.yaml").exists()
+            (folder / "inside").write_text("x")
+            assert folder.stat().st_mode & 0o077 == 0
+        assert not folder.exists()
+        living.communicate("", timeout=HANG_S)
+        assert living.returncode == 0
+        assert not Path(kept).exists()
+
+
+def test_a_link_to_a_passing_folder_is_neither_followed_nor_swept(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "mine").write_text("x")
+    (tmp_path / "passing").mkdir()
+    (tmp_path / "passing" / "load-x").symlink_to(elsewhere)
+    with passing_folder("load", tmp_path):
+        assert (elsewhere / "mine").exists()

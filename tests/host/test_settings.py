@@ -4,7 +4,7 @@ restored, and never left half done."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -37,15 +37,6 @@ def proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (root / NETWORK).write_text("60\n")
     (root / MACHINE).write_text("1000\n")
     return root
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> Iterator[Journal]:
-    folder = tmp_path / "lab"
-    folder.mkdir()
-    made = Journal(folder)
-    yield made
-    made.close()
 
 
 def ask(held: Settings, host: bool = True, **values: str) -> dict[str, dict[str, Any]]:
