@@ -67,8 +67,7 @@ def agent(shared_agent: Agent) -> Iterator[Agent]:
 
 @pytest.fixture
 def order(tmp_path: Path) -> Callable[..., Spawn]:
-    """Return a Spawn with its own log: order("name", role, *argv, **more); without argv, a child that
-    prints."""
+    """Return order(name, role, *argv, **more) → a Spawn with its own log; without argv, it prints."""
 
     def make(child: str, role: str = "server", *argv: str, **more: object) -> Spawn:
         words = argv or (sys.executable, "-c", SPEAKER)

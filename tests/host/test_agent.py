@@ -107,9 +107,7 @@ def test_a_child_that_fails(agent: Agent, order: Order, asked: Any, expected: st
     assert code_of(caught) == code
 
 
-def test_noise_on_stdout_is_a_note_and_an_unexpected_end_is_reported(
-    agent: Agent, order: Order, heard: Heard
-) -> None:
+def test_noise_is_a_note_and_an_unexpected_end_is_reported(agent: Agent, order: Order, heard: Heard) -> None:
     agent.prepare([order("m", "monitor", "sh", "-c", "echo hello; read x")])
     assert heard("note", "m").data == {"text": "hello"}
     agent.prepare([order("s", "server", "sh", "-c", "echo port in use; exit 4")])
@@ -396,9 +394,7 @@ while True: time.sleep(600)
     assert log.read_text() == "up\nleft []\n"
 
 
-def test_closing_ends_all_and_removes_temporary_files(
-    state: Path, order: Order, isolate: bool, tmp_path: Path
-) -> None:
+def test_closing_ends_children_and_files(state: Path, order: Order, isolate: bool, tmp_path: Path) -> None:
     kept, temporary = tmp_path / "new/folder/kept", tmp_path / "temporary"
     with start_agent(state / "labs/x", "a test", isolate=isolate) as agent:
         results = agent.prepare([order("s", "server", "sleep", "600"), order("g", "generator")])
@@ -432,9 +428,7 @@ def test_only_own_files_are_replaced(agent: Agent, tmp_path: Path) -> None:
 # leases
 
 
-def test_an_agent_has_one_owner_of_its_own_user_and_version(
-    agent: Agent, order: Order, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_its_owner_uses_an_agent(agent: Agent, order: Order, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (agent.dir / "agent.sock").stat().st_mode & 0o777 == 0o600
     assert agent.dir.stat().st_mode & 0o777 == 0o700
     agent.prepare([order("s", "server", "sleep", "600")])

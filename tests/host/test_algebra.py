@@ -1,5 +1,4 @@
-"""numpy starts no threads in svload's commands, and programs that a user starts with svload don't inherit
-that setting."""
+"""numpy starts no threads in svload's commands; programs of a user don't inherit that setting."""
 
 from __future__ import annotations
 

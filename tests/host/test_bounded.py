@@ -1,5 +1,4 @@
-"""Slow, flooding or endless servers can't hold a reader beyond the deadline of an exchange or its limit of
-bytes."""
+"""Slow, flooding or endless servers can't hold a reader beyond its deadline or its limit of bytes."""
 
 from __future__ import annotations
 
@@ -29,8 +28,7 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
 
 
 def answering(first: bytes, then: bytes, pause_s: float) -> AbstractContextManager[int]:
-    """Run a server that sends `first`, then `then` repeatedly with pauses, until its peer is gone; yield
-    its port."""
+    """Run a server that sends `first`, then `then` with pauses until its peer is gone; yield its port."""
     paused = threading.Event()
 
     def talk(line: socket.socket) -> None:

@@ -1,5 +1,4 @@
-"""Control groups of both versions, simulated by ordinary folders, with their changes while they are in use;
-and the kernel's own where a rate or a quota must act."""
+"""Control groups of both versions in ordinary folders; the kernel's own where a rate or a quota must act."""
 
 from __future__ import annotations
 
@@ -31,8 +30,7 @@ BOTH = GroupLimits(cpus=1.5, memory_bytes=256 << 20)
 
 @pytest.fixture
 def offer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Offer:
-    """`offer("/own", "cpu", "memory")`: make a machine's folder with only these controllers; `opens`: by
-    version 2."""
+    """Return offer("/own", "cpu", "memory"): make a machine's folder; `opens`: controllers of version 2."""
 
     def made(own: str, *controllers: str, opens: str = "", below: str = "") -> Path:
         machine = tmp_path / below
@@ -59,6 +57,13 @@ def test_version_1_stays_below_our_own_group(offer: Offer) -> None:
     assert Path(paths["cpu"], "cpu.cfs_period_us").read_text() == "100000"
     assert Path(paths["memory"], "memory.limit_in_bytes").read_text() == str(256 << 20)
     assert cgroups.read_back(paths) == {"cpus": 1.5, "memory_bytes": 256 << 20}
+    # only what is limited is made, and a member also lies below what it is within: in the group that counts
+    # the machine's memory even without its own limit
+    assert set(cgroups.plan("lab", "x", GroupLimits(cpus=0.5))) == {"cpu", "cpuacct"}
+    above = cgroups.plan("lab", "vm", GroupLimits(memory_bytes=1 << 30))
+    assert set(above) == {"memory"}
+    assert cgroups.plan("lab", "vm/db", GroupLimits(), tuple(above)) == {"memory": f"{above['memory']}/db"}
+    assert set(cgroups.plan("lab", "vm/db", GroupLimits(cpus=1.0), tuple(above))) == {*controllers}
 
 
 @pytest.mark.parametrize(("quotas", "allowed"), [(("-1", "-1"), None), (("-1", "60000"), 0.6), (("200000", "-1"), 2), (("100000", "150000"), 1)])  # fmt: skip
@@ -76,12 +81,6 @@ def test_version_1_obeys_outer_groups(offer: Offer, quotas: tuple[str, str], all
             cgroups.create(paths, BOTH)
 
 
-def test_only_what_is_limited_is_made(offer: Offer) -> None:
-    offer("/", "cpu", "cpuacct", "memory")
-    assert set(cgroups.plan("lab", "x", GroupLimits(memory_bytes=1 << 20))) == {"memory"}
-    assert set(cgroups.plan("lab", "x", GroupLimits(cpus=0.5))) == {"cpu", "cpuacct"}
-
-
 def test_version_2_opens_controllers_down_to_the_lab(offer: Offer) -> None:
     machine = offer("/user.slice", "unified", opens="cpuset cpu io memory pids")
     limits = GroupLimits(cpus=0.25, memory_bytes=64 << 20, pids=9)
@@ -92,6 +91,10 @@ def test_version_2_opens_controllers_down_to_the_lab(offer: Offer) -> None:
         assert (machine / parent / "cgroup.subtree_control").exists()
     assert Path(paths["unified"], "cpu.max").read_text() == "25000 100000"
     assert cgroups.read_back(paths) == {"cpus": 0.25, "memory_bytes": 64 << 20, "pids": 9}
+    member = cgroups.plan("lab", "x/db", GroupLimits(), tuple(paths))
+    cgroups.create(member, GroupLimits())
+    assert member == {"unified": f"{machine}/unified/svload/lab/x/db"}
+    assert (machine / "unified/svload/lab/x/cgroup.subtree_control").exists()
 
 
 def test_hybrid_machines_without_a_cpu_controller_are_refused(offer: Offer) -> None:
@@ -101,8 +104,7 @@ def test_hybrid_machines_without_a_cpu_controller_are_refused(offer: Offer) -> N
 
 
 def test_removing_empties_the_parents_and_may_be_repeated(offer: Offer) -> None:
-    """A member that goes leaves the machine it was within: the limits would be lost for the others, and for
-    the member when it comes up again."""
+    """A member that goes leaves the machine it was within: other members need its limits."""
     machine = offer("/", "memory")
     limits = GroupLimits(memory_bytes=1)
     paths, other = (cgroups.plan("lab", name, limits) for name in "xy")
@@ -132,35 +134,6 @@ def test_a_lab_that_ends_meanwhile_does_not_hinder(tmp_path: Path, monkeypatch: 
     assert (top / "lab" / "web").is_dir()
 
 
-def test_the_time_a_quota_held_back_is_read_in_both_versions(offer: Offer) -> None:
-    machine = offer("/a", "cpu", "unified")
-    paths = {name: f"{machine}/{name}/a" for name in ("cpu", "unified")}
-    assert cgroups.throttled_s(paths) is None
-    (machine / "cpu/a/cpu.stat").write_text("nr_periods 7\nnr_throttled 2\nthrottled_time 1500000000\n")
-    (machine / "unified/a/cpu.stat").write_text("usage_usec 9\nnr_throttled 2\nthrottled_usec 250000\n")
-    assert cgroups.throttled_s(paths) == 1.5
-    assert cgroups.throttled_s({"unified": paths["unified"]}) == 0.25
-
-
-def test_a_member_lies_below_what_it_is_within_in_every_hierarchy_that_this_one_uses(offer: Offer) -> None:
-    """A member without its own limit must still be in the group that counts the machine's memory."""
-    offer("/", "cpu", "cpuacct", "memory", "pids")
-    above = cgroups.plan("lab", "vm", GroupLimits(memory_bytes=1 << 30))
-    assert cgroups.plan("lab", "vm/db", GroupLimits(), tuple(above)) == {"memory": f"{above['memory']}/db"}
-    both = cgroups.plan("lab", "vm/db", GroupLimits(cpus=1.0, pids=5), tuple(above))
-    assert set(both) == {"cpu", "cpuacct", "pids", "memory"}
-
-
-def test_with_version_2_controllers_pass_through_the_machine_to_its_members(offer: Offer) -> None:
-    machine = offer("/", "unified", opens="cpu memory pids")
-    above = cgroups.plan("lab", "vm", GroupLimits(memory_bytes=1 << 30))
-    cgroups.create(above, GroupLimits(memory_bytes=1 << 30))
-    paths = cgroups.plan("lab", "vm/db", GroupLimits(), tuple(above))
-    cgroups.create(paths, GroupLimits())
-    assert paths == {"unified": f"{machine}/unified/svload/lab/vm/db"}
-    assert (machine / "unified/svload/lab/vm/cgroup.subtree_control").exists()
-
-
 @pytest.mark.parametrize("swap", [True, False])
 def test_limited_memory_is_not_swap_instead(offer: Offer, swap: bool) -> None:
     offer("/", "unified", opens="memory")
@@ -174,28 +147,32 @@ def test_limited_memory_is_not_swap_instead(offer: Offer, swap: bool) -> None:
     assert (file.read_text() if file.exists() else None) == ("0" if swap else None)
 
 
-def test_a_limit_that_was_never_set_is_absent(offer: Offer) -> None:
-    machine = offer("/", "memory", "unified")
-    (machine / "memory/memory.limit_in_bytes").write_text("9223372036854771712\n")
-    (machine / "unified/memory.max").write_text("max\n")
-    (machine / "unified/pids.max").write_text("max\n")
-    assert cgroups.read_back({"memory": str(machine / "memory")}) == {}
-    assert cgroups.read_back({"unified": str(machine / "unified")}) == {}
+def test_a_limit_that_was_never_set_is_absent(tmp_path: Path) -> None:
+    (tmp_path / "memory.limit_in_bytes").write_text("9223372036854771712\n")
+    for name in ("memory.max", "pids.max"):
+        (tmp_path / name).write_text("max\n")
+    assert cgroups.read_back({"memory": str(tmp_path)}) == cgroups.read_back({"unified": str(tmp_path)}) == {}
 
 
 def test_kills_and_cpu_are_counted_in_both_versions(tmp_path: Path) -> None:
-    old, new = {"memory": str(tmp_path), "cpuacct": str(tmp_path)}, {"unified": str(tmp_path)}
+    old = {name: str(tmp_path) for name in ("memory", "cpuacct", "cpu")}
+    new = {"unified": str(tmp_path)}
     assert cgroups.oom_kills(old) is None
+    assert cgroups.throttled_s(old) is cgroups.throttled_s(new) is None
     of_old, of_new = cgroups.CpuTime(old), cgroups.CpuTime(new)
     assert of_old.seconds() is of_new.seconds() is None
     (tmp_path / "memory.oom_control").write_text("oom_kill_disable 0\nunder_oom 0\noom_kill 2\n")
     (tmp_path / "memory.events").write_text("low 0\nhigh 0\nmax 31\noom 4\noom_kill 3\n")
     (tmp_path / "cpuacct.usage").write_text("1500000000\n")
-    (tmp_path / "cpu.stat").write_text("usage_usec 2500000\nuser_usec 1\n")
+    stat = "usage_usec 2500000\nuser_usec 1\nnr_periods 7\nnr_throttled 2\n"
+    (tmp_path / "cpu.stat").write_text(f"{stat}throttled_usec 250000\n")
     assert (cgroups.oom_kills(old), cgroups.oom_kills(new)) == (2, 3)
     assert (of_old.seconds(), of_new.seconds()) == (1.5, 2.5)
+    assert cgroups.throttled_s(new) == 0.25
+    (tmp_path / "cpu.stat").write_text("nr_periods 7\nnr_throttled 2\nthrottled_time 1500000000\n")
     (tmp_path / "cpuacct.usage").write_text("1600000000\n")
-    assert of_old.seconds() == 1.6, "it is read anew"
+    assert cgroups.throttled_s(old) == 1.5
+    assert of_old.seconds() == 1.6, "each time it is read again"
     of_old.close()
     of_new.close()
 
@@ -278,8 +255,7 @@ OPEN_TO = ("cpus", "memory_bytes", "pids")
 
 
 class Held:
-    """Groups of a lab on a machine whose control groups of version 1 are ordinary folders; one disk has all
-    files."""
+    """Groups of version 1 in ordinary folders; one disk has all files."""
 
     def __init__(self, log: Journal, lab: Path) -> None:
         self.groups, self._lab = Groups("mark", log), lab
@@ -370,9 +346,7 @@ def test_members_with_a_disk_rate_end_as_one(held: Held) -> None:
 
 
 @pytest.mark.truth
-def test_a_running_process_is_held_back_from_then_on_and_let_go(
-    agent: Agent, order: Callable[..., Spawn], needs: Callable[..., None]
-) -> None:
+def test_a_running_process_is_held_and_let_go(agent: Agent, order: Callable[..., Spawn], needs: Any) -> None:
     needs("root")
     spin = order("s.spin", "server", sys.executable, "-c", "while True: pass", group="s")
     made, _ = agent.prepare([MakeGroup(name="s", limits=GroupLimits(), open_to=OPEN_TO), spin])

@@ -1,5 +1,4 @@
-"""The offset between two clocks: its bound holds whatever the network delays, and the exchange works with
-a real answerer."""
+"""The offset between two clocks: its bound holds whatever the network delays; and a real answerer."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The sources of a trial's conditions: clocks, ports, listeners, cores, the page cache, CPUs kept awake;
-and what the preflight measures and keeps."""
+"""A trial's conditions: clocks, ports, listeners, cores, the page cache, CPUs kept awake; the preflight."""
 
 from __future__ import annotations
 
@@ -55,8 +54,7 @@ def test_a_moment_holds_the_three_clocks_and_what_tcp_sent() -> None:
 
 @pytest.mark.parametrize("slept_ns", [0, 5_000_000])
 def test_a_process_off_its_core_is_no_suspension(monkeypatch: pytest.MonkeyPatch, slept_ns: int) -> None:
-    """All but one of twenty readings of the clocks are interrupted for 60 ms; a suspension is still
-    detected."""
+    """All but one of twenty readings of the clocks are interrupted for 60 ms."""
     clock = iter(range(0, 10**15, 1_000))
     calls, off_ns = count(), 0
 
@@ -73,8 +71,7 @@ def test_a_process_off_its_core_is_no_suspension(monkeypatch: pytest.MonkeyPatch
 
 
 def rested(server: socket.socket, client_first: bool) -> int:
-    """Return how many more sockets on the client's port are in TIME_WAIT once one side has closed first
-    (others may be there, to other servers)."""
+    """Return how many more sockets on the client's port are in TIME_WAIT once one side closed first."""
     client = socket.create_connection(server.getsockname())
     accepted, _ = server.accept()
     port = int(client.getsockname()[1])
@@ -86,10 +83,18 @@ def rested(server: socket.socket, client_first: bool) -> int:
     return count_time_wait(range(port, port + 1)) - before
 
 
-def test_only_a_port_of_ours_rests() -> None:
+def test_only_a_port_of_ours_rests_and_only_root_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = (2, struct.pack("=i", -errno.EPERM) + bytes(20))
+    real = sock_diag._messages
+
+    def messages(kind: int, flags: int, query: bytes) -> Iterator[tuple[int, bytes]]:
+        return iter([refused]) if kind == 21 else real(kind, flags, query)
+
     with socket.create_server(("127.0.0.1", 0)) as server:
-        assert rested(server, client_first=True) == 1
         assert rested(server, client_first=False) == 0
+        assert rested(server, client_first=True) == 1
+        monkeypatch.setattr(sock_diag, "_messages", messages)
+        assert end_time_wait({int(server.getsockname()[1])}) == 0
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may end connections")
@@ -100,19 +105,6 @@ def test_what_rests_towards_a_server_of_ours_can_be_ended_and_nothing_else() -> 
         assert end_time_wait({mine}) == 1
         assert end_time_wait({mine}) == 0
         assert end_time_wait({another}) == 1
-
-
-def test_a_user_without_permission_ends_no_connections(monkeypatch: pytest.MonkeyPatch) -> None:
-    refused = (2, struct.pack("=i", -errno.EPERM) + bytes(20))
-    real = sock_diag._messages
-
-    def messages(kind: int, flags: int, query: bytes) -> Iterator[tuple[int, bytes]]:
-        return iter([refused]) if kind == 21 else real(kind, flags, query)
-
-    monkeypatch.setattr(sock_diag, "_messages", messages)
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        assert rested(server, client_first=True) == 1
-        assert end_time_wait({int(server.getsockname()[1])}) == 0
 
 
 def test_a_listener_is_found_by_its_port() -> None:
@@ -151,9 +143,7 @@ def test_a_busy_moment_is_measured_again(tmp_path: Path, monkeypatch: pytest.Mon
     assert preflight.above(9e9, 4e9, state=tmp_path) == 4e9, "what cannot be stays above what was measured"
 
 
-def test_a_new_boot_or_damaged_file_is_remeasured_and_a_busy_machine_never_lowers_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_when_loopback_is_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rates = iter([7e9, 7e9, 7e9, 1e9, 8e9])
     monkeypatch.setattr(preflight, "measure_loopback", lambda: next(rates))
     monkeypatch.setattr(preflight, "measure_timer_floor", lambda: 50_000.0)

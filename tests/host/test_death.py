@@ -107,8 +107,7 @@ def test_agent_or_keeper_killed(stage: Callable[..., Stage], victim: str) -> Non
 
 
 def test_controller_killed_the_load_is_silent_at_once(stage: Callable[..., Stage]) -> None:
-    """Its generator ignores SIGTERM and does not read; the server's grace period must not apply to the
-    generator."""
+    """The generator ignores SIGTERM and does not read; the server's grace period is not its own."""
     lab = stage()
     (generator, ticks), (server, server_ticks), *_ = lab.said["children"]
     lab.kill("controller")

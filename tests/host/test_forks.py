@@ -37,15 +37,21 @@ def children() -> set[str]:
 
 def test_results_come_in_the_order_of_the_items_and_from_workers() -> None:
     factor = 3  # a closure: nothing but results is pickled
-    found = spread(lambda n: (n * factor, os.getpid()), range(50))
-    assert [value for value, _ in found] == [3 * n for n in range(50)]
+    items = range(3 * forks._MOST_TICKETS + 7)  # more than tickets
+    found = spread(lambda n: (n * factor, os.getpid()), items)
+    assert [value for value, _ in found] == [3 * n for n in items]
     assert os.getpid() not in {pid for _, pid in found}
-
-
-def test_more_items_than_tickets_and_results_beyond_a_pipe() -> None:
-    items = range(3 * forks._MOST_TICKETS + 7)
-    assert spread(lambda n: -n, items) == [-n for n in items]
-    assert spread(lambda n: bytes([n]) * 1_000_000, range(6)) == [bytes([n]) * 1_000_000 for n in range(6)]
+    large = spread(lambda n: bytes([n]) * 1_000_000, range(6))  # beyond a pipe
+    assert large == [bytes([n]) * 1_000_000 for n in range(6)]
+    pairs = spread(lambda n: (os.getpid(), spread(lambda _: os.getpid(), range(9))), range(8))
+    assert all(set(inner) == {outer} for outer, inner in pairs), "work within work is a plain loop"
+    found = spread(lambda n: (lambda: n) if n == 4 else n, range(10))
+    assert found[:4] == [0, 1, 2, 3]
+    assert callable(found[4]), "what does not pickle is made here"
+    with beside(os.getpid) as result:
+        assert result() != os.getpid()
+    with beside(signal.pause):  # it is ended if nobody waits
+        pass
 
 
 @pytest.mark.parametrize(("cores", "items"), [(1, 50), (2, 3), (2, 0)])
@@ -55,11 +61,6 @@ def test_one_core_or_few_items_run_in_a_loop(monkeypatch: pytest.MonkeyPatch, co
     monkeypatch.setattr(forks, "_cores", lambda: 1)
     with beside(os.getpid) as result:
         assert result() == os.getpid()
-
-
-def test_work_within_work_is_a_plain_loop() -> None:
-    pairs = spread(lambda n: (os.getpid(), spread(lambda _: os.getpid(), range(9))), range(8))
-    assert all(set(inner) == {outer} for outer, inner in pairs)
 
 
 def test_an_exception_is_the_first_that_a_loop_would_meet_with_all_its_problems() -> None:
@@ -75,12 +76,6 @@ def test_an_exception_is_the_first_that_a_loop_would_meet_with_all_its_problems(
     assert met.value.problems[0].details["reason"] == "number 5"
     with pytest.raises(SvloadError, match="number 7"), beside(lambda: judged(7)) as result:
         result()
-
-
-def test_what_does_not_pickle_is_made_here() -> None:
-    found = spread(lambda n: (lambda: n) if n == 4 else n, range(10))
-    assert found[:4] == [0, 1, 2, 3]
-    assert callable(found[4])
 
 
 @pytest.mark.parametrize("killed", [{3}, set(range(10))], ids=["one", "every worker"])
@@ -141,13 +136,6 @@ def test_where_no_process_can_be_made_the_work_is_done_here(monkeypatch: pytest.
     before = len(os.listdir("/proc/self/fd"))
     assert spread(lambda n: n, range(9)) == list(range(9))
     assert len(os.listdir("/proc/self/fd")) == before
-
-
-def test_beside_is_done_in_a_worker_and_ended_if_nobody_waits() -> None:
-    with beside(os.getpid) as result:
-        assert result() != os.getpid()
-    with beside(signal.pause):
-        pass
 
 
 def test_workers_do_without_locks_that_another_thread_holds(capfd: pytest.CaptureFixture[str]) -> None:

@@ -76,9 +76,7 @@ def noted(lab: Path, kind: str, **entry: Any) -> None:
 
 @pytest.mark.truth
 @pytest.mark.parametrize("changed", [{}, {"start_ticks": 1}, {"boot_id": "another boot"}])
-def test_a_journaled_child_is_killed_and_a_reused_pid_never(
-    lab: Path, tmp_path: Path, start: Start, changed: Any
-) -> None:
+def test_a_journaled_child_alone_is_killed(lab: Path, tmp_path: Path, start: Start, changed: Any) -> None:
     process = start()
     announce(lab, process.pid, **changed)
     assert [(found.id, found.owner, found.alive) for found in list_labs(tmp_path)] == [("lab", "gone", False)]
@@ -134,8 +132,7 @@ os.execve("/bin/sleep", ["sleep", "60"], %s)
 def test_an_orphan_without_environment_is_named_to_a_user(
     lab: Path, monkeypatch: pytest.MonkeyPatch, needs: Any, environment: str, begun: int, named: bool
 ) -> None:
-    """A user's server left a process in its own session, without the lab's mark: no proof shows whose it
-    is."""
+    """The process is in its own session and lacks the lab's mark: no proof shows whose it is."""
     needs("root")  # to start a process of another user
     user, before = 100_000 + os.getpid(), {one.pid for one in linux.processes()}
     subprocess.run([sys.executable, "-c", ORPHAN % environment, str(user)], check=True)

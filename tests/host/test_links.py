@@ -1,5 +1,4 @@
-"""Links of a lab: networks of services, shaped by the kernel and delayed by a process, removed with their
-owner."""
+"""Links of a lab: shaped by the kernel, delayed by a process, and removed with their owner."""
 
 from __future__ import annotations
 

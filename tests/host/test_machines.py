@@ -1,5 +1,4 @@
-"""The contract of a machine, as the local one keeps it; readings of a machine's clock are compared only
-through its offset."""
+"""The contract of a machine, as the local one keeps it; its clock is compared through its offset."""
 
 from __future__ import annotations
 
@@ -38,9 +37,7 @@ def test_the_local_machine_keeps_the_contract(machine: LocalMachine) -> None:
     assert room.descriptors == 1_000 and room.local_ports > 0
 
 
-def test_its_clock_is_the_controllers_exactly_and_another_time_namespace_is_measured(
-    machine: LocalMachine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_offset_of_this_machines_clock(machine: LocalMachine, monkeypatch: pytest.MonkeyPatch) -> None:
     found = machine.offset()
     assert (found.offset_ns, found.bound_ns) == (0, 0)
     measured = offset_by_agent(machine.agent)

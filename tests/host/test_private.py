@@ -1,6 +1,4 @@
-"""What svload keeps between commands: its state, where it is and that only this user can read or write it,
-whatever the umask and whoever prepared the folder (it decides what may be run, undone and asked); the lock that
-allows one load at a time; and folders that pass with their process."""
+"""What only this user may read or write, the lock of the machine, and folders that pass with a process."""
 
 from __future__ import annotations
 
@@ -86,8 +84,7 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
 def test_another_users_folder_is_refused(tmp_path: Path, monkeypatch: Any, where: Any, linked: bool) -> None:
     theirs = tmp_path / "theirs"
     theirs.mkdir()
-    if linked:
-        (tmp_path / "link").symlink_to(theirs)
+    (tmp_path / "link").symlink_to(theirs)
     os.chown(theirs, NOBODY, NOBODY)
     for name in ("SVLOAD_STATE", "SVLOAD_CACHE"):
         monkeypatch.setenv(name, str(tmp_path / "link" if linked else theirs))
@@ -96,7 +93,7 @@ def test_another_users_folder_is_refused(tmp_path: Path, monkeypatch: Any, where
 
 
 @root
-def test_another_users_journal_is_not_undone(state: Path) -> None:
+def test_another_users_journal_is_not_undone_and_trust_not_believed(state: Path, tmp_path: Path) -> None:
     theirs = state / "labs" / "theirs"
     theirs.mkdir(parents=True)
     (theirs / "owner.json").write_text("{}")
@@ -104,10 +101,6 @@ def test_another_users_journal_is_not_undone(state: Path) -> None:
     os.chown(theirs, NOBODY, NOBODY)
     assert finish_leftovers() == []
     assert (theirs / "journal.jsonl").exists()
-
-
-@root
-def test_another_users_trust_is_not_believed(state: Path, tmp_path: Path) -> None:
     study = tmp_path / "study.yaml"
     study.write_text("name: mine\n")
     trust.trust(study)
@@ -286,9 +279,7 @@ with passing_folder("load", Path(sys.argv[1])) as folder:
 """
 
 
-def test_a_passing_folder_whose_process_was_killed_goes_with_the_next_and_a_living_one_stays(
-    tmp_path: Path,
-) -> None:
+def test_a_killed_passing_folder_goes_with_the_next(tmp_path: Path) -> None:
     with child(HOLDS, tmp_path) as (killed, left), child(HOLDS, tmp_path) as (living, kept):
         killed.kill()
         killed.communicate(timeout=HANG_S)

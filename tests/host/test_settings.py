@@ -1,5 +1,4 @@
-"""Kernel settings: set in the lab's network or, if the user asks for it, on the machine; reported,
-restored, and never left half done."""
+"""Kernel settings of a lab or of the machine: reported, restored, and never left half done."""
 
 from __future__ import annotations
 
@@ -53,15 +52,11 @@ def test_what_is_asked_no_more_gets_its_old_value_again(proc: Path, log: Journal
     assert ((proc / NETWORK).read_text(), (proc / MACHINE).read_text()) == ("38", "1000")
     ask(held)
     assert (proc / NETWORK).read_text() == "60", "what it was before svload, not the value in between"
-    held.release()
-
-
-def test_a_value_that_someone_else_set_meanwhile_is_theirs(proc: Path, log: Journal) -> None:
-    held = Settings(log, None)
     ask(held, network="37", machine="2000")
     (proc / MACHINE).write_text("3000\n")
     held.release()
-    assert ((proc / NETWORK).read_text(), (proc / MACHINE).read_text()) == ("60", "3000\n")
+    found = ((proc / NETWORK).read_text(), (proc / MACHINE).read_text())
+    assert found == ("60", "3000\n"), "a value that someone else set meanwhile is theirs"
 
 
 @pytest.mark.parametrize("killed", [False, True])
@@ -149,23 +144,15 @@ def test_whoever_dies_in_the_middle_leaves_a_journal_that_puts_back(
     class Killed(BaseException):
         pass
 
-    def die(*_: Any, **__: Any) -> None:
+    read_back = log.found
+
+    def die(*words: Any, **what: Any) -> None:
+        if cut == 2:
+            read_back(*words, **what)
         raise Killed
 
-    if cut == 0:
-        monkeypatch.setattr(Path, "write_text", die)
-    elif cut == 1:
-        monkeypatch.setattr(log, "found", die)
-    elif cut == 3:
-        monkeypatch.setattr(log, "done", die)
-    else:
-        before = log.found
-
-        def found(number: int, **what: object) -> None:
-            before(number, **what)
-            raise Killed
-
-        monkeypatch.setattr(log, "found", found)
+    where: list[tuple[Any, str]] = [(Path, "write_text"), (log, "found"), (log, "found"), (log, "done")]
+    monkeypatch.setattr(*where[cut], die)
     with pytest.raises(Killed):
         ask(held, network="37")
     monkeypatch.undo()
@@ -183,10 +170,8 @@ def test_a_labs_network_has_its_own_settings(tmp_path: Path, needs: Callable[...
     with start_agent(tmp_path / "lab", "a test", own_network=True) as agent:
         assert agent.own_network
         order = HoldSysctls(values={"net.core.somaxconn": "77", "net.core.netdev_max_backlog": "1234"})
-        found = {one["name"]: one for one in agent.prepare([order])[0]["settings"]}
-        somaxconn = found["net.core.somaxconn"]
+        somaxconn, backlog = agent.prepare([order])[0]["settings"]
         assert (somaxconn["found"], somaxconn["layer"]) == ("77", "network")
-        backlog = found["net.core.netdev_max_backlog"]
         assert backlog["layer"] == "machine" and "--host-settings" in backlog["why"]
         assert backlog["found"] not in (None, "1234")
         seen = Spawn(child="t", role="tool", argv=("cat", str(SOMAXCONN)), log=str(tmp_path / "t"))

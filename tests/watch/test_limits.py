@@ -55,9 +55,7 @@ def test_descriptors_stand_against_the_limit_of_the_process_that_is_nearest(plac
 
 
 @pytest.mark.parametrize("pinned", [True, False])
-def test_only_a_pinned_service_has_its_busiest_core(
-    places: ExitStack, monkeypatch: pytest.MonkeyPatch, pinned: bool
-) -> None:
+def test_a_pinned_services_core(places: ExitStack, monkeypatch: pytest.MonkeyPatch, pinned: bool) -> None:
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) < 2:
         pytest.skip("one core alone can't be a part of the machine's")
@@ -127,9 +125,7 @@ def test_switches_count_from_the_first_look(root: Path) -> None:
         assert found == {("one", "switches_total"): 10, ("one", "run_queue_seconds_total"): 3.0}
 
 
-def test_switches_of_an_older_process_count_from_when_it_belongs(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_older_process_counts_from_when_it_belongs(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What it did before is no part of the load; a process that has just started began at zero."""
     threads(root, t7="900 5000 40")
     monitor = SwitchesMonitor("web", at_port(1))

@@ -96,9 +96,7 @@ def monitor(port: int, pids: list[int], *others: int, most: int | None = None) -
     return WorkersMonitor("web", {**at_port(port, *others), "processes": known, "admin": told})
 
 
-def test_every_worker_has_its_connections_and_the_fullest_stands_against_its_limit(
-    shared: tuple[int, list[int]],
-) -> None:
+def test_every_worker_has_its_connections_and_the_fullest_its_limit(shared: tuple[int, list[int]]) -> None:
     port, pids = shared
     with connected(port):
         plain, limited = by_entity(monitor(port, pids)), by_entity(monitor(port, pids, most=7))

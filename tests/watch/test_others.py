@@ -118,9 +118,7 @@ def test_process_ownership_is_read_again_when_it_changes(tmp_path: Path) -> None
     table.close()
 
 
-def test_one_process_is_reported_in_its_current_state(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_process_is_read_in_its_current_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is read again after a pass, and left out once it has ended."""
     clock = {"s": 100.0}
     monkeypatch.setattr(proc.time, "monotonic", lambda: clock["s"])

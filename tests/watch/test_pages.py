@@ -70,13 +70,10 @@ def test_a_page_becomes_readings_by_label() -> None:
     }
 
 
-def test_series_with_long_labels_stay_apart() -> None:
+def test_long_labels_stay_apart_and_a_page_without_end_is_cut() -> None:
     first, second, _ = prometheus.parse_page("".join(f'x{{path="{"p" * 120}{one}"}} {one}\n' for one in "12"))
     assert first.entity != second.entity
     assert len(first.entity) == len(second.entity) < 140
-
-
-def test_a_page_without_end_is_cut_and_says_so() -> None:
     page = "".join(f'x{{n="{at}"}} 1\n' for at in range(prometheus.MOST_SERIES + 5))
     found = prometheus.parse_page(page)
     assert (len(found), found[-1]) == (prometheus.MOST_SERIES + 1, ("", "series_left_out", 5))
@@ -104,21 +101,18 @@ def test_another_page_is_rejected(body: bytes) -> None:
         prometheus.parse_page(body.decode())
 
 
-@pytest.mark.parametrize(
-    "written", ["/metrics", "/m?format=text", "http://127.0.0.1:9113/metrics", "http://localhost:9113"]
-)
-def test_a_path_or_a_url_of_this_machine_is_taken(written: str) -> None:
-    assert metrics_page(written) == written
+HERE = ("/metrics", "/m?format=text", "http://127.0.0.1:9113/metrics", "http://localhost:9113")
+ELSEWHERE = ("http://192.0.2.1:9113/metrics", "https://127.0.0.1:1/", "http://127.0.0.1/metrics")
+NOWHERE = ("metrics", "http://u:p@127.0.0.1:1/", "/a b", "/a\r\nHost: x", "")
 
 
-ELSEWHERE = ["http://192.0.2.1:9113/metrics", "https://127.0.0.1:1/", "http://127.0.0.1/metrics"]
-ELSEWHERE += ["metrics", "http://u:p@127.0.0.1:1/", "/a b", "/a\r\nHost: x", ""]
-
-
-@pytest.mark.parametrize("written", ELSEWHERE)
-def test_anything_else_is_refused(written: str) -> None:
-    with pytest.raises(ValueError, match=r"write a path|port of the exporter"):
-        metrics_page(written)
+@pytest.mark.parametrize("written", [*HERE, *ELSEWHERE, *NOWHERE])
+def test_a_path_or_a_url_of_this_machine_alone_is_taken(written: str) -> None:
+    if written in HERE:
+        assert metrics_page(written) == written
+    else:
+        with pytest.raises(ValueError, match=r"write a path|port of the exporter"):
+            metrics_page(written)
 
 
 def test_a_path_is_asked_at_the_services_own_port() -> None:
@@ -227,6 +221,9 @@ def test_it_is_found_by_its_own_pid_and_its_log_is_read_once(monitor: JvmMonitor
             log.write(text)
         return values(monitor)
 
+    assert JvmMonitor.reads({"admin": {"jvm": {"process": "server", "log": ""}}})
+    assert not JvmMonitor.reads({"admin": {}, "processes": [{"name": "server"}]})
+    assert jvm.own_pid(os.getpid()) >= 1
     first = values(monitor)
     assert set(first) == set(JvmMonitor.metrics)
     wanted = {"heap_used_bytes": 70, "gc_total": 5, "gc_pause_seconds": 0, "out_of_memory_total": 0}
@@ -243,9 +240,3 @@ def test_it_is_found_by_its_own_pid_and_its_log_is_read_once(monitor: JvmMonitor
     assert found == {"out_of_memory_total": 3}, "the end that it caused hides nothing"
     with pytest.raises(ProcessLookupError, match="no Java virtual machine of app"):
         values(monitor)
-
-
-def test_it_attaches_where_a_command_is_java() -> None:
-    assert JvmMonitor.reads({"admin": {"jvm": {"process": "server", "log": ""}}})
-    assert not JvmMonitor.reads({"admin": {}, "processes": [{"name": "server"}]})
-    assert jvm.own_pid(os.getpid()) >= 1

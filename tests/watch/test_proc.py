@@ -42,10 +42,7 @@ def test_a_family_is_descendants_and_the_session_it_leads() -> None:
 
 
 def test_cores() -> None:
-    text = (
-        "cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 100 10 50 1000 5 1 2 3 0 0\ncpu1 0 0 0 7 0 0 0 0 0 0\nintr "
-        "5\nctxt 77\nprocs_running 3\nprocs_blocked 1\n"
-    )
+    text = "cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 100 10 50 1000 5 1 2 3 0 0\ncpu1 0 0 0 7 0 0 0 0 0 0\nintr 5\nctxt 77\n"
     cores = proc.parse_cpu(text)
     ticks = {"busy": 166, "user": 110, "system": 50, "softirq": 3, "iowait": 5, "steal": 3}
     assert cores["cpu0"] == {name: pytest.approx(one / TICKS_PER_S) for name, one in ticks.items()}
@@ -55,19 +52,17 @@ def test_cores() -> None:
 
 def test_pairs_titles_pressure_disks_and_interfaces() -> None:
     names = (b"MemTotal:", b"Cached:", b"HugePages:", b"Name ", b"Last ", b"No ")
-    assert proc.parse_pairs(
-        b"MemTotal:   100 kB\nSwapCached: 7 kB\nHugePages:  3\nName x\nLast -2", names
-    ) == {b"MemTotal:": 102400, b"HugePages:": 3, b"Last ": -2}
+    text = b"MemTotal:   100 kB\nSwapCached: 7 kB\nHugePages:  3\nName x\nLast -2"
+    assert proc.parse_pairs(text, names) == {b"MemTotal:": 102400, b"HugePages:": 3, b"Last ": -2}
     assert proc.parse_pairs(b"a 1\nb 2\nab 3\n", (b"a ", b"ab ")) == {b"a ": 1, b"ab ": 3}
     text, wanted = b"TcpExt: A B\nTcpExt: 1 2\nIpExt: C\nIpExt: 3\n", ("IpExt.C", "TcpExt.B", "TcpExt.No")
     assert proc.parse_titled(text, wanted) == {"TcpExt.B": 2, "IpExt.C": 3}
     assert proc.parse_titled(text.replace(b"1 2", b"1"), wanted) == {"IpExt.C": 3}, "a line that is cut short"
-    assert proc.parse_pressure(
-        "some avg10=0.1 avg60=0 avg300=0 total=1500000\nfull avg10=0 avg60=0 avg300=0 total=20\n"
-    ) == {"some": 1.5, "full": 2e-05}
-    disks = proc.parse_disks(
-        "254 0 vda 10 1 200 5 20 2 400 6 0 7000 9 0 0 0 0\n7 0 loop0 0 0 0 0 0 0 0 0 0 0 0\n"
-    )
+    averages = "avg10=0.1 avg60=0 avg300=0"
+    pressure = proc.parse_pressure(f"some {averages} total=1500000\nfull {averages} total=20\n")
+    assert pressure == {"some": 1.5, "full": 2e-05}
+    unused = "7 0 loop0 0 0 0 0 0 0 0 0 0 0 0"
+    disks = proc.parse_disks(f"254 0 vda 10 1 200 5 20 2 400 6 0 7000 9 0 0 0 0\n{unused}\n")
     moved = {"reads": 10, "read_bytes": 102400, "writes": 20, "written_bytes": 204800}
     assert disks == {"vda": moved | {"in_flight": 0, "io_seconds": 7.0, "queue_seconds": 0.009}}
     head = "Inter-| Receive\n face |bytes\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -58,20 +59,12 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
 def test_a_monitors_share(tmp_path: Path, clock: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
     """A monitor whose pass takes 5 ms of CPU and that may have 1 % of a core is read twice a second;
     another as often as configured."""
-    used = {"ns": 0}
-    monkeypatch.setattr(sampler.time, "thread_time_ns", lambda: used["ns"])
-
-    class Costly(Fake):
-        def sample(self) -> Iterable[Reading]:
-            used["ns"] += 5_000_000
-            return super().sample()
-
-    class Modest(Costly):
-        cpu_share = 0.01
-
+    passes = itertools.count()
+    monkeypatch.setattr(sampler.time, "thread_time_ns", lambda: 5_000_000 * next(passes))
     series = SeriesWriter(tmp_path / "series.jsonl")
-    for kind, after_ns in ((Costly, 200_000_000), (Modest, 500_000_000)):
-        attached = Attached(kind("", {}), 0.2)
+    for cpu_share, after_ns in ((Fake.cpu_share, 200_000_000), (0.01, 500_000_000)):
+        monkeypatch.setattr(Fake, "cpu_share", cpu_share)
+        attached = Attached(Fake("", {}), 0.2)
         attached.read(clock["ns"], series)
         assert attached.due_ns - clock["ns"] == after_ns
 
@@ -104,17 +97,21 @@ def test_missed_samples_are_counted(tmp_path: Path, clock: dict[str, int], fake:
     assert readings(tmp_path / "out", "missed_total")[-1] == (1_900_000_000, 4)
 
 
-def test_a_slow_monitor_keeps_its_own_period(
+def test_a_slow_monitor_keeps_its_own_period_and_appends_to_an_earlier_series(
     tmp_path: Path, clock: dict[str, int], fake: type[Fake], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fake, "interval_s", 1.0)
-    one = Sampler()
-    one.prepare([{"service": "s"}], 0.2, tmp_path / "out")
-    for _ in range(20):
-        clock["ns"] = one.due_ns
-        one.tick()
-    one.close()
-    assert [at for at, _ in readings(tmp_path / "out", "samples")] == [n * 1_000_000_000 for n in range(1, 6)]
+    for _ in range(2):
+        one = Sampler()
+        one.prepare([{"service": "s"}], 0.2, tmp_path / "out")
+        for _ in range(20):
+            clock["ns"] = one.due_ns
+            one.tick()
+        one.close()
+        clock["ns"] += 1_000_000_000
+    assert [at for at, _ in readings(tmp_path / "out", "samples")] == [
+        n * 1_000_000_000 for n in range(1, 11)
+    ]
 
 
 def test_a_lazy_monitor_catches_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -275,9 +272,7 @@ def test_a_controller_watches_through_a_real_sampler(tmp_path: Path, child: Chil
         (b'{"prepare": {"services": [], "out": "/proc/nowhere/out"}}', "file-refused"),
     ],
 )
-def test_a_wrong_command_is_answered_and_survived(
-    tmp_path: Path, child: Child, line: bytes, code: str
-) -> None:
+def test_a_wrong_command_is_answered(tmp_path: Path, child: Child, line: bytes, code: str) -> None:
     Control(child, tmp_path).start({}, 1.0)
     assert child.say(line)["error"]["code"] == code
     assert child.say({"sample": True})["ready"]
@@ -293,18 +288,7 @@ def test_it_ends_on_request_or_when_abandoned(tmp_path: Path, child: Child, stop
     assert child.process.wait(HANG_S) == 0
 
 
-def test_it_appends_to_an_earlier_series(tmp_path: Path, clock: dict[str, int], fake: type[Fake]) -> None:
-    for _ in range(2):
-        one = Sampler()
-        one.prepare([{"service": "s"}], 0.1, tmp_path / "out")
-        one.close()
-        clock["ns"] += 1_000_000_000
-    assert [at for at, _ in readings(tmp_path / "out", "samples")] == [1_000_000_000, 2_000_000_000]
-
-
-def test_the_watch_on_one_service_can_restart_while_the_others_continue(
-    tmp_path: Path, fake: type[Fake]
-) -> None:
+def test_the_watch_on_one_service_restarts_beside_the_others(tmp_path: Path, fake: type[Fake]) -> None:
     """Its processes are different after a planned fault; the counters of the others must not be reset."""
     made = Sampler()
     made.prepare([{"service": "web"}, {"service": "db"}], 0.2, tmp_path / "series.jsonl")

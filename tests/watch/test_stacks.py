@@ -19,7 +19,9 @@ from svload.host import Agent, start_agent
 from svload.host.machine.linux import namespace_pids, process_stat
 from svload.model.facts import ProcessFact, ServiceFacts
 from svload.model.messages import Spawn
+from svload.model.stacks import KERNEL
 from svload.watch import stacks
+from svload.watch.folding import MOST_STACKS, OTHER, fold, short_name
 from svload.watch.stacks import StackSampler, cpu_seconds, in_words, rate_hz
 
 needs_perf = pytest.mark.skipif(shutil.which("perf") is None, reason="perf is not here")
@@ -92,9 +94,7 @@ def test_a_service_that_uses_no_cpu_gives_no_profile_and_the_next_trial_can_have
             assert found.samples == 0
 
 
-def test_without_perf_nothing_starts_and_its_errors_have_remedies(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_errors_of_perf_have_remedies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stacks, "shutil", SimpleNamespace(which=lambda name: None))
     with served(tmp_path, "sleep", "600") as (agent, facts):
         sampler = StackSampler(agent, agent.dir, facts, before_s=0.0)
@@ -124,3 +124,102 @@ def test_a_process_has_another_number_in_a_namespace_below(tmp_path: Path) -> No
     (tmp_path / "7" / "status").write_text("Name:\tit\nNSpid:\t7\t2\n")
     assert namespace_pids(7, str(tmp_path)) == [7, 2]
     assert namespace_pids(8, str(tmp_path)) == []
+
+
+# folding of perf's output: the service's own processes, in the window, functions by short names
+
+
+SECOND = 1_000_000_000
+PRINTED = """\
+         swapper     0/0         0.000000000: PERF_RECORD_FORK(7:7):(1:1)
+          server     7/7         0.000000000: PERF_RECORD_COMM: server:7/7
+server     7/7        10.000000001:
+\t            1215 (anonymous namespace)::answer (/opt/a b/server)
+\t            10d5 main (/opt/a b/server)
+
+server     7/9        11.500000000:
+\tffffffff81a01234 tcp_sendmsg ([kernel.kallsyms])
+\tffffffff81a01000 [unknown] ([unknown])
+\t            1215 (anonymous namespace)::send_file (/opt/a b/server)
+\t           271ca [unknown] (/usr/lib/libc.so.6)
+
+          server     7/7        12.000000000: PERF_RECORD_FORK(20:20):(7:7)
+with space 1  20/20       12.100000000:
+\t            1215 checked (/opt/a b/server)
+
+stranger    30/30       12.200000000:
+\t            1215 main (/opt/other)
+
+          server     7/7        12.300000000: PERF_RECORD_LOST lost 5
+server     7/7        13.000000000:
+\t            1215 late (/opt/a b/server)
+""".splitlines()
+
+
+def test_the_services_stacks_of_the_window_are_folded_from_the_outermost() -> None:
+    found = fold(PRINTED, {7}, 10 * SECOND, 13 * SECOND)
+    assert found.stacks == {
+        "server;main;answer": 1,
+        f"server;[libc.so.6];send_file;[kernel]{KERNEL};tcp_sendmsg{KERNEL}": 1,
+        "with space 1;checked": 1,
+    }
+    assert (found.samples, found.lost) == (3, 5)
+    window = {(1, 1): 4, (2, 0): 2}  # it begins with its first nanosecond and ends before its last
+    for (later_ns, longer_ns), samples in window.items():
+        assert fold(PRINTED, {7}, 10 * SECOND + later_ns, 13 * SECOND + longer_ns).samples == samples
+
+
+def test_another_process_with_the_pid_of_an_ended_one_does_not_belong_to_the_service() -> None:
+    assert fold(PRINTED, {30}, 0, 20 * SECOND).stacks == {"stranger;main": 1}
+    again = ["stranger 30/30 12.400000000: PERF_RECORD_FORK(20:20):(30:30)"]
+    again += ["stranger 20/20 12.500000000: ", "\t 1215 main (/opt/other)"]
+    assert fold([*PRINTED, *again], {7}, 12 * SECOND, 13 * SECOND).stacks == {"with space 1;checked": 1}
+
+
+def test_a_thread_that_has_ended_bears_its_process_s_name() -> None:
+    text = [
+        "          server     7/7         0.000000000: PERF_RECORD_COMM: a server:7/7",
+        "          server     7/7        1.000000000: PERF_RECORD_FORK(20:20):(7:7)",
+        ":-1     7/-1        2.000000000: ",
+        "\t ffffffff81a01234 do_exit ([kernel.kallsyms])",
+        "",
+        ":20    20/20        2.000000000: ",
+        "\t 1215 main (/opt/server)",
+    ]
+    assert fold(text, {7}, 0, 9 * SECOND).stacks == {f"a server;do_exit{KERNEL}": 1, "a server;main": 1}
+
+
+def sample(*functions: str) -> list[str]:
+    """Return perf's lines of one sample: its functions from the innermost, in one file."""
+    return ["server 7/7 1.000000000: ", *(f"\t 1215 {name} (/opt/server)" for name in functions), ""]
+
+
+def test_whatever_perf_prints_is_folded() -> None:
+    for text in ([], ["", "Warning: nonsense", "\t zz (", "server 7/7 1.0:", ":8 8/8 2.0: ", ""]):
+        assert fold(text, {7}, 0, 9 * SECOND).samples == 0
+    deep = sample("leaf", *["again"] * 500, "main")
+    ((stack, _),) = fold(deep, {7}, 0, 9 * SECOND).stacks.items()
+    assert stack.endswith(";again;leaf"), "a deep recursion keeps what ran"
+    assert stack.count(";") == 100
+    last = MOST_STACKS + 9
+    many = [line for number in range(last + 1) for line in sample(f"f{number}") * (1 + (number == last))]
+    found = fold(many, {7}, 0, 9 * SECOND)
+    assert found.samples == sum(found.stacks.values()) == MOST_STACKS + 11, "no sample is lost"
+    assert found.stacks[f"server;f{last}"] == 2, "the frequent ones are kept"
+    assert found.stacks[f"server;{OTHER}"] == 10
+
+
+@pytest.mark.parametrize(
+    ("symbol", "short"),
+    [
+        ("(anonymous namespace)::send_file", "send_file"),
+        ("(anonymous namespace)::send_file(int, int, long)", "send_file"),
+        ("std::vector<int (*)(char)>::push_back(int const&)", "std::vector<int (*)(char)>::push_back"),
+        ("answer [clone .isra.0]", "answer"),
+        ("do_syscall_64", "do_syscall_64"),
+        ("rest.constprop.0", "rest"),
+        ("operator new(unsigned long)", "operator new"),
+    ],
+)
+def test_a_name_is_short_but_whole(symbol: str, short: str) -> None:
+    assert short_name(symbol) == short

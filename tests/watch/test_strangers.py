@@ -136,13 +136,12 @@ def look_again(monitor: OthersMonitor) -> None:
 
 
 def test_what_a_server_is_connected_to_is_no_stranger_and_its_neighbour_is_one() -> None:
-    """A proxy, an application, a database, each in its own session; and an unrelated server."""
+    """A proxy, an application, a database, each in its own session; and an unrelated server. A build that left
+    the session of its server, whose child it was at a look, is the server's doing, and a user's is not."""
     web, app, database, other = (free_port() for _ in range(4))
     with ExitStack() as stack:
-        stack.enter_context(server(database))
-        stack.enter_context(server(app, database))
-        stack.enter_context(server(web, app))
-        stack.enter_context(server(other))
+        for port, upstream in ((database, 0), (app, database), (web, app), (other, 0)):
+            stack.enter_context(server(port, upstream))
         clients = [stack.enter_context(connected(port)) for port in (web, app, database, other)]
         monitor = watching(at_port(web))
         pids = [ask(client, b"burn") for client in clients]
@@ -151,14 +150,7 @@ def test_what_a_server_is_connected_to_is_no_stranger_and_its_neighbour_is_one()
         assert "listens where the load is sent" in found
         assert "is connected to the server" in found
         assert len(monitor.news()) == len(set(monitor.news())) == 2
-
-
-def test_a_build_that_a_server_started_is_its_own_doing_and_a_users_is_not() -> None:
-    """The build left the server's session; a look saw it while it was the server's child."""
-    web, other = free_port(), free_port()
-    with server(web), server(other), connected(web) as mine, connected(other) as users:
-        monitor = watching(at_port(web))
-        built = [ask(client, b"build") for client in (mine, users)]
+        built = [ask(client, b"build") for client in (clients[0], clients[-1])]
         assert strangers(monitor, *built) == {built[1]}
 
 
@@ -221,26 +213,20 @@ def cores(root: Path, busy_ticks: int, system: int = 0) -> None:
 
 
 def test_strangers_in_a_container(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cores(tmp_path, 1000)
     machine(tmp_path, (10, "svload", 0, 100, []), (11, "neighbour", 0, 100, []))
     monitor = contained(tmp_path, monkeypatch)
+    assert monitor.sample() == [], "a sandbox that counts nothing reads nothing"
+    (tmp_path / "stat").write_text("cpu  0 0 0 0 0 0 0 0 0 0\ncpu0 0 0 0 0 0 0 0 0 0 0\nintr 0\n")
+    assert monitor.sample() == []
+    cores(tmp_path, 1000)
     assert [tuple(one) for one in monitor.sample()] == [("", "cpu_seconds_total", 0.0)]
     cores(tmp_path, 1120, system=30)
     machine(tmp_path, (10, "svload", 0, 140, []), (11, "neighbour", 0, 150, []))
     [found] = monitor.sample()
     assert found.value == pytest.approx((120 + 30 - 40) / TICKS_PER_S)
-    cores(tmp_path, 1120, system=30)
     machine(tmp_path, (10, "svload", 0, 145, []))
     assert [one.value for one in monitor.sample()] == [found.value], "a counter never falls"
     monitor.close()
-
-
-def test_a_sandbox_that_counts_nothing_reads_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    machine(tmp_path, (10, "svload", 0, 100, []))
-    monitor = contained(tmp_path, monkeypatch)
-    assert monitor.sample() == []
-    (tmp_path / "stat").write_text("cpu  0 0 0 0 0 0 0 0 0 0\ncpu0 0 0 0 0 0 0 0 0 0 0\nintr 0\n")
-    assert monitor.sample() == []
 
 
 # helpers: their CPU comes and goes with the load
@@ -316,9 +302,7 @@ def test_a_helper_is_counted_no_more_and_named_once(tmp_path: Path, monkeypatch:
 # which cores: on a machine with many
 
 
-def test_what_runs_on_the_servers_core_is_distinguished(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_runs_on_the_servers_core_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server on core 3: one stranger there, one on core 9."""
     monitor = contained(tmp_path, monkeypatch)
 
@@ -396,9 +380,7 @@ def test_time_passes_as_specified() -> None:
 
 
 @pytest.mark.parametrize(("name", "strangers"), [("kthreadd", []), ("app", [2, 3])])
-def test_the_second_process_of_a_container_is_a_stranger(
-    name: str, strangers: list[int], tmp_path: Path
-) -> None:
+def test_the_second_process_of_a_container(name: str, strangers: list[int], tmp_path: Path) -> None:
     def use(ticks: int) -> None:
         machine(tmp_path, (2, name, 0, ticks, []), (3, "child", 2, ticks, []))
 
