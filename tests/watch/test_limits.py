@@ -1,5 +1,4 @@
-"""Limits of processes, groups, sockets and interfaces, and their use: read from texts, and from this
-machine."""
+"""Limits of processes, groups, sockets and interfaces, and their use."""
 
 from __future__ import annotations
 
@@ -147,8 +146,7 @@ def test_an_older_process_counts_from_when_it_belongs(root: Path, monkeypatch: p
 
 
 def group(folder: Path, text: str) -> dict[str, str]:
-    """Write the files of control groups, one a line: its path, a colon, its lines with `;` between them.
-    Return the folders by name."""
+    """Write control groups' files, `path: line;line` each; return the folders by name."""
     for line in text.strip().splitlines():
         name, _, content = line.strip().partition(": ")
         (folder / name).parent.mkdir(exist_ok=True)
@@ -227,8 +225,7 @@ def takes(end: socket.socket) -> bool:
 
 
 def test_unread_and_unsent_bytes_are_its_own(places: ExitStack, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Data that its client does not read fills the send buffer, data that it does not read the receive
-    buffer; the clients' ends are not counted."""
+    """Neither end reads: both buffers of the server's end fill. The client's end is not counted."""
     monkeypatch.setattr(SocketsMonitor, "table", SocketTable(listening_sockets, every_s=0.0))
     monkeypatch.setattr(SocketsMonitor, "connections", SocketTable(open_connections, every_s=0.0))
     listener = places.enter_context(socket.create_server(("127.0.0.1", 0)))

@@ -1,5 +1,4 @@
-"""Sockets on which a service listens: a full accept queue that drops is detected, and workers that share a
-port are counted one by one."""
+"""A full accept queue that drops is detected, and workers that share a port are counted one by one."""
 
 from __future__ import annotations
 
@@ -72,8 +71,7 @@ def shared() -> Iterator[tuple[int, list[int]]]:
 
 @pytest.fixture
 def parent() -> Iterator[tuple[int, int, int]]:
-    """Run a parent that keeps the sockets of its two workers open, as Swift's proxy does; yield (shared
-    port, its own port, pid)."""
+    """Run a parent that keeps its two workers' sockets open; yield (shared port, its own port, pid)."""
     with child(PARENT, start_new_session=True) as (process, ports):
         yield *map(int, ports.split()), process.pid
         os.killpg(process.pid, signal.SIGKILL)

@@ -1,5 +1,4 @@
-"""CPU of processes that don't belong to the measurement: counted once, even if some end meanwhile, and
-distinguished from our own."""
+"""CPU of processes that don't belong to the measurement is counted once, even if some end meanwhile."""
 
 from __future__ import annotations
 
@@ -60,8 +59,7 @@ def watching(root: Path, monkeypatch: pytest.MonkeyPatch) -> OthersMonitor:
 
 
 def test_who_it_is_stands_beside_what_it_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernel's threads and our own are left out; of a command's arguments only a file's name is
-    reported."""
+    """The kernel's threads and our own are left out; of a command's arguments only a file's name is kept."""
     monitor = watching(tmp_path, monkeypatch)
     words = ["/usr/bin/python3", "/srv/crunch.py", "--password=xyz"]
     machine(tmp_path, (2, "kthreadd", 0, 0, []))
@@ -162,8 +160,7 @@ def test_new_processes_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 class Clocked:
-    """A table of a machine that a test writes, with its clock and the kernel's count of what all have
-    used."""
+    """A table of a machine that a test writes, with its clock and its count of all CPU use."""
 
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now_s = 100.0
@@ -214,8 +211,7 @@ def test_a_resting_process_is_read_when_needed(clocked: Clocked, more: int, foun
 
 
 def test_a_child_that_ends_at_rest_counts_once(clocked: Clocked) -> None:
-    """Its time is added to its parent's: what it had used before is subtracted, because it no longer
-    exists."""
+    """Its time is added to its parent's: what it had used before is subtracted."""
     before = clocked.table.all()
     clocked.ticks(12, p11=6)
     line = clocked.root / "11" / "stat"
@@ -248,8 +244,7 @@ def test_descriptors_and_reads_are_those_of_the_process_that_has_the_pid_now() -
 
 @pytest.mark.parametrize("keep", [0, 100])
 def test_files_are_kept_and_let_go(keep: int) -> None:
-    """A process that has ended is left out, whether its file was kept or not, and no descriptor stays
-    open."""
+    """A process that has ended is left out, and no descriptor stays open."""
     before = len(os.listdir("/proc/self/fd"))
     table = proc.ProcessTable(keep=keep)
     child = subprocess.Popen(["cat"], stdin=subprocess.PIPE)

@@ -1,5 +1,4 @@
-"""Monitors of real servers report what was done to them; each planted limit is reached and reported with what
-it turned away, and a calm server shows none."""
+"""Monitors of real servers: what was done to them, planted limits that are reached, and calm ones."""
 
 from __future__ import annotations
 
@@ -84,8 +83,7 @@ def test_memcached_runs_out_of_connections(needs: Any, places: ExitStack) -> Non
 
 
 def test_varnish_runs_out_of_threads(needs: Any, places: ExitStack, tmp_path: Path) -> None:
-    """A backend that never answers holds a thread for each request; all but the first request for one
-    object wait for its fetch."""
+    """A backend that never answers holds a thread for each request; requests for one object wait."""
     needs("varnishd", "varnishstat", "varnishadm", "root")
     port = free_port()
     silent = places.enter_context(socket.create_server(("127.0.0.1", 0), backlog=512))
@@ -155,8 +153,7 @@ GET = b"GET %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 
 
 class Case(NamedTuple):
-    """A server by its command (of a folder, its port and one behind it), where its monitor asks, what is
-    sent to it over one connection each, how its counters grow, and its limits."""
+    """A server: its command, where its monitor asks, what it is sent, how counters grow, its limits."""
 
     command: Callable[[Path, int, int], list[str]]
     where: Callable[[Path, int], dict[str, Any]]

@@ -57,8 +57,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
 
 
 def test_a_monitors_share(tmp_path: Path, clock: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A monitor whose pass takes 5 ms of CPU and that may have 1 % of a core is read twice a second;
-    another as often as configured."""
+    """A pass of 5 ms of CPU, 1 % of a core allowed: two readings a second."""
     passes = itertools.count()
     monkeypatch.setattr(sampler.time, "thread_time_ns", lambda: 5_000_000 * next(passes))
     series = SeriesWriter(tmp_path / "series.jsonl")

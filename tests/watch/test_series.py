@@ -1,5 +1,4 @@
-"""The file of readings: written, read between two times, damaged, joined with other machines' readings, and
-shown in a live view."""
+"""The file of readings: written, read between two times, damaged, and joined with other machines'."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Monitors of servers: their parsers on texts as servers print them, their connections with small servers
-of ours."""
+"""Monitors of servers: parsers on texts as servers print them, and small servers of ours."""
 
 from __future__ import annotations
 
@@ -35,8 +34,7 @@ VARNISH = (
 
 @contextmanager
 def server(answer: Callable[[bytes], bytes | None]) -> Iterator[tuple[int, list[int]]]:
-    """Answer each piece that comes (None: hang up); yield the port, and a number for each connection so
-    far."""
+    """Answer each piece that comes (None: hang up); yield the port and the connections so far."""
     connections: list[int] = []
 
     def talk(line: socket.socket) -> None:
@@ -140,8 +138,7 @@ def rows(*of: tuple[str, str]) -> bytes:
 
 @contextmanager
 def mariadb(path: str, log_in: bytes, answers: list[bytes]) -> Iterator[list[bytes]]:
-    """Act as a MariaDB at this socket: a greeting, an answer to the log-in, then to each statement; yield
-    what it got."""
+    """Act as a MariaDB: a greeting, an answer to the log-in and to each statement; yield what it got."""
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(path)
     listener.listen()

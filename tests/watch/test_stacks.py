@@ -1,5 +1,4 @@
-"""A service's stacks, sampled by perf through the real agent: the hot function of a program made here is
-found."""
+"""A service's stacks, sampled by perf through the real agent, and the folding of perf's output."""
 
 from __future__ import annotations
 

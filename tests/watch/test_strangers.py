@@ -1,5 +1,4 @@
-"""Which processes are strangers: none that belong to a server that svload did not start, by the kernel's
-table of sockets; and all others, whose CPU is reported as far as it can be read."""
+"""No process of a server that svload did not start is a stranger, by the kernel's table of sockets."""
 
 from __future__ import annotations
 
@@ -136,8 +135,7 @@ def look_again(monitor: OthersMonitor) -> None:
 
 
 def test_what_a_server_is_connected_to_is_no_stranger_and_its_neighbour_is_one() -> None:
-    """A proxy, an application, a database, each in its own session; and an unrelated server. A build that left
-    the session of its server, whose child it was at a look, is the server's doing, and a user's is not."""
+    """A proxy, an application, a database; an unrelated server; a build that left its server's session."""
     web, app, database, other = (free_port() for _ in range(4))
     with ExitStack() as stack:
         for port, upstream in ((database, 0), (app, database), (web, app), (other, 0)):
