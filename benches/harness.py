@@ -94,6 +94,12 @@ class Kept:
         self.path.write_text(text, encoding="utf-8")
 
 
+def more_to_run() -> int:
+    """Say that the minutes ended before everything was run; return the exit code."""
+    print("there is more to run: call it again", file=sys.stderr)
+    return 3
+
+
 @contextmanager
 def strangers(share: float, seed: int) -> Iterator[None]:
     """Keep the machine busy for this share of the time, including everything else that runs on it: one

@@ -5,10 +5,9 @@
 All run beside strangers (processes outside svload's tree, busy in spells of half a second, so that together
 with everything else on the machine they have about 20, 35 or 50 % of it). First come gates at 5 % on p50 and
 p95 together, by turns, on a server that burns CPU and one with a pool of four that sleeps: equal builds, one
-15 % slower, and one at the margin; for comparison some of them by trials one after the other, from which
-nothing is required but that they contradict the truth seldom. Then, with default settings: a pool of 4
-against one of 8, the demo's three comparisons, the largest number of users for a server with a capacity known
-by arithmetic, and two thresholds far from the number.
+15 % slower, and one at the margin. Then, with default settings: a pool of 4 against one of 8, the demo's
+three comparisons, the largest number of users for a server with a capacity known by arithmetic, and two
+thresholds far from the number.
 
 Each run is kept under build/bench/shared, and a call makes those that are missing; none starts after
 --minutes. The existing runs are judged by the present code. Their answers go to benches/shared.csv, which
@@ -28,13 +27,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import astuple, dataclass, fields
 from itertools import product
 from math import exp, log
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
-from benches.harness import KEPT, arguments, markdown, page, strangers
+from benches.harness import KEPT, arguments, markdown, more_to_run, page, strangers
 from svload.api.runs import judged
 from svload.model.results import Findings
 from svload.store import RunDir
@@ -57,8 +57,15 @@ SLOWER, AT_THE_MARGIN = 1.15, 1.055
 does not depend on the build."""
 
 
-KINDS = {"burn": (0.0026, 80, 8), "sleep": (0.02, 120, 16)}
-"""A planted server's service time in s, and the rate per second and slots of the open loop that loads it."""
+class Kind(NamedTuple):
+    """A planted server's service time, and the open loop that loads it."""
+
+    seconds: float
+    rate_per_s: int
+    slots: int
+
+
+KINDS = {"burn": Kind(0.0026, 80, 8), "sleep": Kind(0.02, 120, 16)}
 BUILDS = """\
 name: {name}
 question: Is the second build slower?
@@ -68,10 +75,10 @@ factors:
   build: {{main: {{seconds: {main}}}, candidate: {{seconds: {candidate}}}}}
 traffic:
   people: {{executor: constant-arrival-rate, rate: {rate}/s, max_vus: {slots}, request: GET http://api/}}
-measure: {{duration: 5s, replicates: 6, order: {order}}}
+measure: {{duration: 5s, replicates: {blocks}, order: {order}}}
 compare:
-  - {{factor: build, baseline: main, metric: response.p50, fail_if: worse by more than 5 %}}
-  - {{factor: build, baseline: main, metric: response.p95, fail_if: worse by more than 5 %}}
+  - {{factor: build, baseline: main, metric: response.p50{gate}}}
+  - {{factor: build, baseline: main, metric: response.p95{gate}}}
 """
 POOLS = """\
 name: pools
@@ -114,32 +121,14 @@ CAPACITY_OPTIONS = ("--that", f"p95 <= {LIMIT_MS} ms", "--for", "90s")
 
 @dataclass(frozen=True)
 class Answer:
-    """A part of a run's answer, a line of benches/shared.csv: what the run was and the commit that judged it;
-    how many comparisons of `of` are right, and how many contradict the truth. `took_s` is without waits for
-    other loads, `read` the mean share of strangers that svload read, `ratio` that of two builds."""
+    """The answers of one run: how many are right, how many contradict the truth, and a summary. `ratio`: of
+    the two builds, as measured."""
 
-    share: int
-    question: str
-    number: int
-    exit: int
-    took_s: float
-    read: float | None
-    commit: str
-    part: str
     right: int
     wrong: int
     word: str
     of: int = 1
     ratio: float | None = None
-
-    @property
-    def run(self) -> tuple[int, str, int]:
-        """Return what identifies the run."""
-        return self.share, self.question, self.number
-
-
-Parts = dict[str, tuple[Any, ...]]
-"""Part of a question → the last fields of its answer, from `right` on."""
 
 
 @dataclass(frozen=True)
@@ -161,87 +150,85 @@ class Question:
     command: str
     options: tuple[str, ...]
     study: str
-    answered: Callable[[Findings], Parts]
+    answered: Callable[[Findings], dict[str, Answer]]
     goals: Mapping[str, Goal]
     bound_s: float = BOUND_S
-    half_from: int = 50
+    half_from: int = 100
 
     def wanted(self, share: int, times: int) -> int:
         """Return the number of runs wanted beside this share of strangers."""
         return times // 2 if share >= self.half_from else times
 
 
-def _gates(right: Sequence[str], wrong: str) -> Callable[[Findings], Parts]:
-    def answered(found: Findings) -> Parts:
-        parts: Parts = {}
+def builds(name: str, kind: str, ratio: float, order: str, blocks: int, gate: str = "") -> str:
+    """Return a study of two builds, the second slower by `ratio`."""
+    server = KINDS[kind]
+    return BUILDS.format(
+        name=name, python=sys.executable, kind=kind, main=server.seconds,
+        candidate=f"{server.seconds * ratio:.6g}", rate=server.rate_per_s, slots=server.slots, order=order,
+        blocks=blocks, gate=gate,
+    )  # fmt: skip
+
+
+def _gates(right: Sequence[str], wrong: str) -> Callable[[Findings], dict[str, Answer]]:
+    def answered(found: Findings) -> dict[str, Answer]:
+        answers = {}
         for claim in found.claims:
             word = claim.gate.outcome if claim.gate else "no gate"
-            answer = (int(word in right), int(word == wrong), word, 1, claim.ratio.value)
-            parts[claim.metric.removeprefix("response.")] = answer
-        return parts
+            part = claim.metric.removeprefix("response.")
+            answers[part] = Answer(int(word in right), int(word == wrong), word, ratio=claim.ratio.value)
+        return answers
 
     return answered
 
 
-def _directions(*less: bool) -> Callable[[Findings], Parts]:
+def _directions(*less: bool) -> Callable[[Findings], dict[str, Answer]]:
     """Return a judge of claims in the study's order, given if the treatment's number is the lower one."""
 
-    def answered(found: Findings) -> Parts:
+    def answered(found: Findings) -> dict[str, Answer]:
         right = wrong = 0
         for claim, lower in zip(found.claims, less, strict=True):
             decided = claim.outcome == "decided"
             as_known = ((claim.ratio.value or 1.0) < 1) == lower
             right += decided and as_known
             wrong += (decided and not as_known) or claim.outcome == "no difference"
-        return {"": (right, wrong, "/".join(claim.outcome for claim in found.claims), len(less))}
+        return {"": Answer(right, wrong, "/".join(claim.outcome for claim in found.claims), len(less))}
 
     return answered
 
 
-def _capacity(found: Findings) -> Parts:
+def _capacity(found: Findings) -> dict[str, Answer]:
     one = found.capacity
     assert one is not None
     if one.state != "found" or one.limit is None or one.low is None or one.high is None:
-        return {"": (0, 0, one.state)}
+        return {"": Answer(0, 0, one.state)}
     held = one.low <= USERS <= one.high
     word = f"{one.limit:.0f} ({one.low} to {one.high})"
-    return {"": (int(held and 40 <= one.limit <= 55), int(not held), word)}
+    return {"": Answer(int(held and 40 <= one.limit <= 55), int(not held), word)}
 
 
-def _thresholds(found: Findings) -> Parts:
+def _thresholds(found: Findings) -> dict[str, Answer]:
     words = [one.outcome for one in found.thresholds]
     right = (words[0] == "passed") + (words[1] == "failed")
-    return {"": (right, (words[0] == "failed") + (words[1] == "passed"), "/".join(words), 2)}
+    return {"": Answer(right, (words[0] == "failed") + (words[1] == "passed"), "/".join(words), 2)}
 
 
 DECIDES = {"p50": Goal({20: 0.9, 35: 0.9, 50: 0.9}), "p95": Goal({20: 0.8, 35: 0.8, 50: 0.7})}
-AT_MARGIN = dict.fromkeys(DECIDES, Goal(dict.fromkeys(SHARES, 0.0), wrong=2 / 30, together=True))
-BY_TRIALS = dict.fromkeys(DECIDES, Goal(dict.fromkeys(SHARES, 0.0), together=True))
+HARDLY_PASSES = Goal(dict.fromkeys(SHARES, 0.0), wrong=2 / 30, together=True)
 
 
 def _of_builds() -> Iterator[Question]:
-    slower, equal = (SLOWER, _gates(["fail"], "pass")), (1.0, _gates(["pass"], "fail"))
-    at_margin = AT_THE_MARGIN, _gates(["fail", "open"], "pass")
-    for name, (ratio, answered), order, goals in (
-        ("burn-slower", slower, "turns", DECIDES),
-        ("burn-equal", equal, "turns", DECIDES),
-        ("burn-margin", at_margin, "turns", AT_MARGIN),
-        ("sleep-slower", slower, "turns", DECIDES),
-        ("sleep-equal", equal, "turns", DECIDES),
-        ("sleep-margin", at_margin, "turns", AT_MARGIN),
-        ("burn-slower-trials", slower, "randomised-blocks", BY_TRIALS),
-        ("burn-equal-trials", equal, "randomised-blocks", BY_TRIALS),
-        ("sleep-slower-trials", slower, "randomised-blocks", BY_TRIALS),
-    ):
-        kind = name.partition("-")[0]
-        seconds, rate, slots = KINDS[kind]
-        study = BUILDS.format(
-            name=name, python=sys.executable, kind=kind, main=seconds, candidate=f"{seconds * ratio:.6g}",
-            rate=rate, slots=slots, order=order,
-        )  # fmt: skip
-        options = ("--for", f"{GATE_S - 30:.0f}s")
-        half_from = 100 if order == "turns" else 0
-        yield Question(name, "run", options, study, answered, goals, GATE_S, half_from)
+    at_margin = dict.fromkeys(DECIDES, HARDLY_PASSES)
+    for kind in KINDS:
+        for what, ratio, answered, goals in (
+            ("slower", SLOWER, _gates(["fail"], "pass"), DECIDES),
+            ("equal", 1.0, _gates(["pass"], "fail"), DECIDES),
+            ("margin", AT_THE_MARGIN, _gates(["fail", "open"], "pass"), at_margin),
+        ):
+            name = f"{kind}-{what}"
+            study = builds(name, kind, ratio, "turns", 6, ", fail_if: worse by more than 5 %")
+            options = ("--for", f"{GATE_S - 30:.0f}s")
+            yield Question(name, "run", options, study, answered, goals, GATE_S)
 
 
 def _goal(share: float) -> dict[str, Goal]:
@@ -251,10 +238,10 @@ def _goal(share: float) -> dict[str, Goal]:
 
 QUESTIONS = (
     *_of_builds(),
-    Question("pools", "run", (), POOLS, _directions(True), _goal(1.0)),
-    Question("limits", "run", (), LIMITS, _thresholds, _goal(1.0)),
-    Question("capacity", "capacity", CAPACITY_OPTIONS, CAPACITY, _capacity, _goal(0.9)),
-    Question("demo", "demo", (), "", _directions(True, False, False), _goal(0.8)),
+    Question("pools", "run", (), POOLS, _directions(True), _goal(1.0), half_from=50),
+    Question("limits", "run", (), LIMITS, _thresholds, _goal(1.0), half_from=50),
+    Question("capacity", "capacity", CAPACITY_OPTIONS, CAPACITY, _capacity, _goal(0.9), half_from=50),
+    Question("demo", "demo", (), "", _directions(True, False, False), _goal(0.8), half_from=50),
 )
 
 
@@ -264,21 +251,24 @@ def main(given: Sequence[str] | None = None) -> int:
     options = {"shares": list(SHARES), "times": 10, "minutes": 1e9, "only": names, "keep": KEPT / "shared"}
     asked = arguments(__doc__, given, **options)
     until = time.monotonic() + 60 * asked.minutes
+    known = read_answers()
     questions = [one for one in QUESTIONS if one.name in asked.only]
-    known = update(asked.keep, QUESTIONS)
     for number, share, question in product(range(asked.times), asked.shares, questions):
-        is_known = any(one.run == (share, question.name, number) for one in known)
-        if not is_known and number < question.wanted(share, asked.times) and time.monotonic() < until:
-            make(question, share, asked.keep / str(share) / question.name / str(number))
-            known = update(asked.keep, [question])
+        place = asked.keep / str(share) / question.name / str(number)
+        made = (place / "ended.json").exists() or (share, question.name, number) in known
+        if not made and number < question.wanted(share, asked.times) and time.monotonic() < until:
+            make(question, share, place)
+            known |= answers_in(asked.keep, [question])
+            write_answers(known)
+    known |= answers_in(asked.keep, QUESTIONS)
+    write_answers(known)
     rows = [row for one in QUESTIONS for row in rows_of(one, known, asked.times)]
     title = f"# On a busy machine\n\n`python -m benches.shared --times {asked.times}`\n\n"
     page(__file__).write_text(title + table(rows), encoding="utf-8")
     rows = [one for one in rows if one.question in questions and set(one.shares) <= set(asked.shares)]
     print(table(rows), end="")
-    if any(one.lacks_runs for one in rows):
-        print("there is more to run: call it again", file=sys.stderr)
-        return 3
+    if any(len(one.runs) < one.wanted for one in rows):
+        return more_to_run()
     return 1 if any(one.missed for one in rows) else 0
 
 
@@ -291,8 +281,9 @@ def make(question: Question, share: int, place: Path) -> None:
     if question.study:
         folder = place / "study" / question.name
         folder.mkdir(parents=True)
-        study = question.study.replace("SEED", str(seed % 10**9))
-        (folder / "study.yaml").write_text(study, encoding="utf-8")
+        (folder / "study.yaml").write_text(
+            question.study.replace("SEED", str(seed % 10**9)), encoding="utf-8"
+        )
         shutil.copy(Path(__file__).with_name("planted.py"), folder)
         words += ["--trust", str(folder)]
     words += [*question.options, "--seed", str(seed), "--out", str(place)]
@@ -331,58 +322,78 @@ def runs_in(place: Path) -> list[RunDir]:
     return [RunDir(path.parents[1]) for path in sorted(place.glob("*/derived/findings.json"))]
 
 
-def update(keep: Path, questions: Sequence[Question]) -> list[Answer]:
-    """Judge the kept runs of these questions with the present code; return their answers with those of all
-    other runs, and write all of them to benches/shared.csv."""
+@dataclass(frozen=True)
+class Run:
+    """A run that was judged: its answers by part, its exit code, how long it took, the mean share of
+    strangers that it read, and the commit that judged it."""
+
+    answers: dict[str, Answer]
+    exit: int
+    took_s: float
+    read: float | None
+    commit: str
+
+
+Key = tuple[int, str, int]
+"""Share of strangers in percent, question, number."""
+
+
+def answers_in(keep: Path, questions: Sequence[Question]) -> dict[Key, Run]:
+    """Judge the existing runs of these questions with the present code."""
     words = ["git", "rev-parse", "--short=8", "HEAD"]
-    commit = subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
-    found: list[Answer] = []
+    head = subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
+    found = {}
     for question in questions:
-        for ended in keep.glob(f"*/{question.name}/*/ended.json"):
+        for ended in sorted(keep.glob(f"*/{question.name}/*/ended.json")):
+            share, number = int(ended.parts[-4]), int(ended.parts[-2])
             findings = judged(runs_in(ended.parent)[0])
             read = [one.strangers for one in findings.trials if one.strangers is not None]
             mean = round(statistics.fmean(read), 4) if read else None
-            kept = json.loads(ended.read_text())
-            about = (int(ended.parts[-4]), question.name, int(ended.parts[-2]), kept["exit"])
-            more = (round(kept["took_s"], 1), mean, commit)
-            found += (Answer(*about, *more, part, *one) for part, one in question.answered(findings).items())
-    mine = {one.run for one in found}
-    found = sorted([*found, *(one for one in read_answers() if one.run not in mine)], key=lambda one: one.run)
-    with ANSWERS.open("w", encoding="utf-8", newline="") as file:
-        lines = csv.writer(file, lineterminator="\n")
-        lines.writerow(one.name for one in fields(Answer))
-        lines.writerows(map(astuple, found))
+            known = json.loads(ended.read_text())
+            found[share, question.name, number] = Run(
+                question.answered(findings), **known, read=mean, commit=head
+            )
     return found
 
 
-def read_answers() -> Iterator[Answer]:
-    """Yield the answers of benches/shared.csv."""
-    numbers: dict[str, Callable[[str], float]] = {"took_s": float, "read": float, "ratio": float}
-    numbers |= dict.fromkeys(("share", "number", "exit", "right", "wrong", "of"), int)
-    with ANSWERS.open(encoding="utf-8", newline="") as file:
+def write_answers(known: Mapping[Key, Run]) -> None:
+    """Write benches/shared.csv, a line for each part of each run."""
+    names = ["share", "question", "number", "exit", "took_s", "read", "commit", "part"]
+    with ANSWERS.open("w", encoding="utf-8", newline="") as file:
+        lines = csv.writer(file, lineterminator="\n")
+        lines.writerow([*names, *(one.name for one in fields(Answer))])
+        for key, run in sorted(known.items()):
+            about = [run.exit, round(run.took_s, 1), run.read, run.commit]
+            for part, answer in run.answers.items():
+                lines.writerow([*key, *about, part, *astuple(answer)])
+
+
+def read_answers() -> dict[Key, Run]:
+    """Return the runs of benches/shared.csv."""
+    known: dict[Key, Run] = {}
+    with ANSWERS.open(encoding="utf-8", newline="") if ANSWERS.exists() else nullcontext([]) as file:
         for line in csv.DictReader(file):
-            values: dict[str, Any] = dict(line)
-            values |= {name: kind(line[name]) if line[name] else None for name, kind in numbers.items()}
-            yield Answer(**values)
+            key = int(line["share"]), line["question"], int(line["number"])
+            read, ratio = (float(line[name]) if line[name] else None for name in ("read", "ratio"))
+            run = Run({}, int(line["exit"]), float(line["took_s"]), read, line["commit"])
+            right, wrong, of = (int(line[name]) for name in ("right", "wrong", "of"))
+            known.setdefault(key, run).answers[line["part"]] = Answer(right, wrong, line["word"], of, ratio)
+    return known
 
 
 @dataclass(frozen=True)
 class Row:
-    """A part of a question at some shares of strangers: the answers of the `wanted` runs that were made."""
+    """A part of a question at some shares of strangers: `runs` of the `wanted` ones."""
 
     question: Question
     part: str
     shares: Sequence[int]
     wanted: int
-    answers: Sequence[Answer]
-
-    @property
-    def lacks_runs(self) -> bool:
-        return len(self.answers) < self.wanted
+    runs: Sequence[Run]
 
     def count(self, what: str) -> int:
         """Return the sum of this field of the answers."""
-        return sum(getattr(one, what) for one in self.answers)
+        return sum(getattr(run.answers[self.part], what) for run in self.runs)
 
     @property
     def least_right(self) -> float:
@@ -393,45 +404,37 @@ class Row:
     @property
     def missed(self) -> bool:
         """Return whether there are too few right answers, too many wrong ones, or a run took too long."""
-        of, goal = self.count("of"), self.question.goals[self.part]
-        late = any(one.took_s > self.question.bound_s for one in self.answers)
-        few = self.count("right") < self.least_right * of - 1e-9
-        return late or few or self.count("wrong") > goal.wrong * of + 1e-9
+        answers, goal = self.count("of"), self.question.goals[self.part]
+        late = any(run.took_s > self.question.bound_s for run in self.runs)
+        few = self.count("right") < self.least_right * answers - 1e-9
+        return late or few or self.count("wrong") > goal.wrong * answers + 1e-9
 
     def cells(self) -> list[object]:
         """Return its line of the table."""
-        read = [one.read for one in self.answers if one.read is not None]
-        logs, took_s = (
-            [log(one.ratio) for one in self.answers if one.ratio],
-            [one.took_s for one in self.answers],
-        )
-        goal = self.question.goals[self.part]
+        answers, goal = [run.answers[self.part] for run in self.runs], self.question.goals[self.part]
+        read = [run.read for run in self.runs if run.read is not None]
+        logs, took_s = [log(one.ratio) for one in answers if one.ratio], [run.took_s for run in self.runs]
         return [
             f"{self.question.name} {self.part}".strip(),
             " ".join(f"{share} %" for share in self.shares),
             f"{100 * statistics.fmean(read):.0f} %" if read else "–",
-            f"{len(self.answers)} of {self.wanted}",
+            f"{len(self.runs)} of {self.wanted}",
             f"{self.count('right')} of {self.count('of')}{', MISSED' if self.missed else ''}",
             f"≥ {self.least_right:.0%} right" if self.least_right else f"≤ {goal.wrong:.0%} wrong",
             self.count("wrong"),
             f"{exp(statistics.fmean(logs)):.3f}" if logs else "–",
             f"{statistics.fmean(took_s):.0f} ({max(took_s):.0f})" if took_s else "–",
-            ", ".join(one.word for one in self.answers),
+            ", ".join(one.word for one in answers),
         ]
 
 
-def rows_of(question: Question, known: Sequence[Answer], times: int) -> Iterator[Row]:
-    """Yield its rows: a part at a share of strangers, or over all shares."""
+def rows_of(question: Question, known: Mapping[Key, Run], times: int) -> Iterator[Row]:
+    """Return its rows: a part at a share of strangers, or over all shares."""
     for part, goal in question.goals.items():
         for some in [SHARES] if goal.together else [(share,) for share in SHARES]:
-            runs = [(share, question.name, n) for share in some for n in range(question.wanted(share, times))]
-            yield Row(
-                question,
-                part,
-                some,
-                len(runs),
-                [one for one in known if one.part == part and one.run in runs],
-            )
+            keys = [(share, n) for share in some for n in range(question.wanted(share, times))]
+            runs = [known[share, question.name, n] for share, n in keys if (share, question.name, n) in known]
+            yield Row(question, part, some, len(keys), runs)
 
 
 def table(rows: Sequence[Row]) -> str:

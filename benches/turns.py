@@ -1,33 +1,44 @@
-"""Sides that take turns compared with successive trials, simulated on a core with two hidden speeds.
+"""Sides that take turns compared with successive trials: on blocks measured on a machine with two hidden
+speeds, and simulated.
 
-    python -m benches.turns             # 4 minutes on a core; writes benches/turns.md
-    python -m benches.turns --tenth     # a tenth of the gates; nothing is written
-    python -m benches.turns --endings   # when a gate may end, a minute; nothing is written
+    python -m benches.turns                       # simulates, 4 minutes on a core; writes benches/turns.md
+    python -m benches.turns --tenth               # a tenth of the gates; nothing is written
+    python -m benches.turns --real --minutes 40   # runs of svload by both orders; writes turns_real.md
+    python -m benches.turns --endings             # when a gate may end, a minute; nothing is written
 
-All judging is done by the product's own functions (`svload.analysis.claims`). benches/shared.py compares both
-orders on real servers.
+`--real` makes runs of --blocks starts (16) of the planted servers of benches/planted.py, by turns and by
+trials of 5 s one after the other, beside 0 to 50 % strangers: an hour and a half in total, kept under
+build/bench/turns like those of benches/shared.py. It judges the existing runs: how a block scatters by each
+estimator, and how gates would end on sets of these blocks. All judging is done by the product's own functions
+(`svload.analysis.claims`). Exit 3: there is more to run.
 """
 
 from __future__ import annotations
 
 import sys
+import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 from math import ceil, exp, log, sqrt
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from benches.harness import arguments, markdown, page, publish
+from benches.harness import KEPT, arguments, markdown, more_to_run, page, publish
+from benches.shared import SLOWER, Question, builds, make, runs_in
 from svload.analysis import limits
 from svload.analysis.claims import turns as rule
 from svload.analysis.claims.statistic import Effect, apart, effect_of, half_width, p_of, p_of_distance
 from svload.analysis.claims.turned import growth_in_turn, rises
 from svload.analysis.quantiles import ranked_values
 from svload.analysis.turn_plan import turn_plan
+from svload.api.runs import judged as judged_run
+from svload.model.results import Findings
 from svload.run.warming import typical_p99_ns
 
 Floats = NDArray[np.float64]
@@ -44,20 +55,170 @@ class Blocks(NamedTuple):
     error: Floats
     pooled: Floats
 
-    def judged(self, count: int) -> tuple[Effect, NDArray[np.bool_]]:
-        """Judge the first blocks of all sets at the same time, with the functions that judge a run; return
-        the effects, and which sets would not pass with all requests counted equally."""
-        effect, error, pooled = (one[..., None, :count] for one in self)
-        unit = np.arange(count)
-        found = effect_of(effect, unit, rule.block_weights(effect, error))
-        return found, apart(effect_of(pooled, unit), None, MARGIN)
+    def first(self, n: int) -> Blocks:
+        return Blocks(*(one[..., :n] for one in self))
 
+    def moved(self, by: Floats) -> Blocks:
+        return Blocks(self.effect + by, self.error, self.pooled + by)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The results of the rule for sets of blocks: the effect, and that with all requests counted equally."""
+
+    effect: Effect
+    alike: Effect
+
+    @property
+    def half(self) -> Floats:
+        return half_width(self.effect)
+
+    def names_a_difference(self) -> NDArray[np.bool_]:
+        return np.asarray(p_of(self.effect) <= limits.ALPHA)
+
+    def holds(self, truth: float) -> NDArray[np.bool_]:
+        return np.asarray(np.abs(self.effect.mean - truth) <= self.half)
+
+    def passes(self, p: float = limits.ALPHA) -> NDArray[np.bool_]:
+        """Return which gates “worse by more than 5 %” pass, by the interval at this level."""
+        half = half_width(self.effect, round(limits.ALPHA / p)) if p else np.inf
+        return np.asarray((self.effect.mean + half <= MARGIN) & ~apart(self.alike, None, MARGIN))
+
+    def fails(self) -> NDArray[np.bool_]:
+        return np.asarray(self.effect.mean - self.half > MARGIN)
+
+    def p_beyond(self) -> Floats:
+        """p of the effect being within the margin, for effects beyond it."""
+        return np.asarray(p_of_distance(np.maximum(self.effect.mean - MARGIN, 0.0), self.effect))
+
+
+def judged(blocks: Blocks) -> Judged:
+    """Judge all sets at the same time, with the functions that judge a run: a case and its blocks."""
+    effect, error, pooled = (one[..., None, :] for one in blocks)
+    unit = np.arange(effect.shape[-1])
+    return Judged(effect_of(effect, unit, rule.block_weights(effect, error)), effect_of(pooled, unit))
+
+
+# Measured blocks
+
+CELLS = (
+    *(("burn", 1.0, level) for level in (0, 20, 35, 50)),
+    ("burn", SLOWER, 35),
+    ("burn", SLOWER, 50),
+    ("sleep", SLOWER, 35),
+)
+"""Kind of server, planted ratio, percent of strangers."""
+ORDERS = {"turns": "turns", "trials": "randomised-blocks"}
+"""The name in the tables → the name in a study."""
+SIZES = (6, 12, 16)
+"""Numbers of blocks of a drawn gate."""
+
+
+class Start(NamedTuple):
+    """What the blocks of a run have in common: kind of server, planted ratio, percent of strangers, order."""
+
+    kind: str
+    ratio: float
+    level: int
+    order: str
+
+
+class Block(NamedTuple):
+    """One start of both servers: log ratios of the candidate over main by round and percentile, and the
+    shares of strangers that svload read. Trials have one round."""
+
+    rounds: Floats
+    strangers: list[float]
+
+
+def measure(keep: Path, blocks: int, until: float) -> dict[Start, list[Block]]:
+    """Make the missing runs; return the blocks of all runs that have at least two."""
+    found = {}
+    for (kind, ratio, level), (order, word) in product(CELLS, ORDERS.items()):
+        name = f"{kind}-{round(100 * ratio)}-{order}"
+        place = keep / f"{blocks}" / f"{level}" / name
+        if not (place / "ended.json").exists() and time.monotonic() < until:
+            study = builds(name, kind, ratio, word, blocks)
+            make(Question(name, "run", (), study, lambda _: {}, {}), level, place)
+        if (place / "ended.json").exists():
+            some = [*blocks_of(judged_run(runs_in(place)[0]), order)]
+            if len(some) > 1:
+                found[Start(kind, ratio, level, order)] = some
+    return dict(sorted(found.items()))
+
+
+def blocks_of(findings: Findings, order: str) -> Iterator[Block]:
+    """Yield the blocks of one run's claims of p50 and p95."""
+    middle, high = ({one.block: one for one in claim.evidence} for claim in findings.claims)
+    for number in sorted(middle.keys() & high.keys()):
+        pairs = (middle[number], high[number])
+        read = [one.strangers for one in pairs[0].rounds or pairs[:1] if one.strangers is not None]
+        logs = [[one.log_ratio for one in pairs]]
+        if order == "turns":
+            both = zip(*(one.rounds for one in pairs), strict=True)
+            logs = [
+                [log(one.treatment / one.baseline) for one in several if one.treatment and one.baseline]
+                for several in both
+            ]
+        yield Block(np.array([one for one in logs if len(one) == 2]), read)
+
+
+def estimators(found: Mapping[Start, Sequence[Block]]) -> str:
+    """Return the ratio and the scatter of a block by each estimator, in %."""
+    columns = ["server, planted ratio", "strangers", "read (median)", "order", "blocks"]
+    columns += [f"{p}: {what}" for p in ("p50", "p95") for what in ("mean of rounds", "median", "weighted")]
+    lines = []
+    for (kind, ratio, level, order), some in found.items():
+        read = [share for one in some for share in one.strangers]
+        cells = [f"{100 * float(np.median(read)):.0f} %" if read else "–", order, len(some)]
+        for at in range(len(PERCENTILES)):
+            rounds = [one.rounds[:, at] for one in some]
+            for estimate in (np.mean, np.median):
+                y = np.array([estimate(one) for one in rounds])
+                cells.append(f"{exp(y.mean()):.3f} ± {100 * y.std(ddof=1):.1f}")
+            effect = judged(_of_rounds(rounds)).effect
+            weighted = f"{exp(float(effect.mean)):.3f} ± {100 * float(effect.se) * sqrt(len(some)):.1f}"
+            cells.append("–" if order == "trials" else weighted)
+        lines.append([f"{kind}, {ratio}", f"{level} %", *cells])
+    return markdown("|".join(columns), lines)
+
+
+def drawn_gates(found: Mapping[Start, Sequence[Block]], draws: int = 1000) -> str:
+    """Return how gates would end on sets drawn from these blocks, with the sides of equal builds exchanged at
+    random: intervals that exclude the truth / passes / fails in %, and the median half width."""
+    columns = ["server, planted ratio", "strangers", "order"]
+    columns += [f"{p}: {size} blocks" for p in ("p50", "p95") for size in SIZES]
+    lines = []
+    for (kind, ratio, level, order), some in found.items():
+        cells = []
+        for at, size in product(range(len(PERCENTILES)), SIZES):
+            if size > len(some):
+                cells.append("–")
+                continue
+            all_ = _of_rounds([one.rounds[:, at] for one in some])
+            rng = np.random.default_rng(9)
+            drawn = np.array([rng.choice(len(some), size, replace=False) for _ in range(draws)])
+            flip = rng.choice([-1, 1], drawn.shape) if ratio == 1 else np.ones(drawn.shape)
+            one = judged(Blocks(all_.effect[drawn] * flip, all_.error[drawn], all_.pooled[drawn] * flip))
+            ends = (~one.holds(0.0), one.effect.mean + one.half <= MARGIN, one.fails())
+            shares = " / ".join(f"{100 * float(np.mean(which)):.0f}" for which in ends)
+            cells.append(f"{shares}, ± {100 * np.median(one.half):.1f}")
+        lines.append([f"{kind}, {ratio}", f"{level} %", order, *cells])
+    return markdown("|".join(columns), lines)
+
+
+def _of_rounds(rounds: Sequence[Floats]) -> Blocks:
+    """Only the percentiles of each turn are kept, so the mean over rounds replaces the pooled ratio."""
+    effect, error = (np.array(column) for column in zip(*map(rule.median_of, rounds), strict=True))
+    return Blocks(effect, error, np.array([one.mean() for one in rounds]))
+
+
+# Simulated blocks
 
 ROUNDS, WINDOW_S, PAUSE_S, TRIAL_S = 10, 0.5, 0.02, 5.0
 FIRST, FIXED = limits.GATE_ENDS_FROM, 12
 MOST = limits.GATE_MOST * FIRST
 RATIOS = (1.0, 1.05, 1.15)
-CHUNK = 10
 STARTS = (0.01, 0.02, 0.04)
 SLOW, SPELL_S, GRID_S = 1.75, 2.0, 0.005
 """Hidden speeds: how much slower the slow one is, their mean length, and the grid on which they are drawn."""
@@ -136,27 +297,33 @@ def responses(
     return np.moveaxis(dues, 0, -1), np.moveaxis(found, 0, -1)
 
 
-def simulated(cell: Cell, gates: int, turns: bool) -> list[dict[float, Blocks]]:
-    """Return blocks by percentile and planted ratio, [gate, block], as if all starts were equal: both sides
-    in windows, in random order within each round; without turns in one trial of 5 s each."""
+def made(cell: Cell, rng: np.random.Generator, blocks: int, ratio: float, turns: bool) -> list[Blocks]:
+    """Return blocks by each of `PERCENTILES`: both sides in windows, in random order within each round;
+    without turns in one trial of 5 s each."""
     rounds, seconds, pause_s = (ROUNDS, WINDOW_S, PAUSE_S) if turns else (1, TRIAL_S, 0.5)
-    by_percentile: list[dict[float, Blocks]] = [{} for _ in PERCENTILES]
+    slow = speeds(rng, blocks, 2 * rounds * (seconds + pause_s) + 1)
+    place = 2 * np.arange(rounds)[:, None] + np.argsort(rng.random((blocks, rounds, 2)), axis=2)
+    begin = (seconds + pause_s) * place.reshape(blocks, -1).astype(float)
+    _, took = responses(cell, rng, slow, begin, seconds, np.tile([1.0, ratio], rounds))
+    ranked = ([ranked_values(one[~np.isnan(one)]) for one in block] for block in took)
+    found = [[rule.block_effect(block[::2], block[1::2], p) for p in PERCENTILES] for block in ranked]
+    return [
+        Blocks(*(np.array([getattr(one[at], name) for one in found]) for name in Blocks._fields))
+        for at in range(len(PERCENTILES))
+    ]
+
+
+def simulated(cell: Cell, gates: int, turns: bool) -> list[dict[float, Blocks]]:
+    """Return blocks by percentile and planted ratio, [gate, block], as if all starts were equal."""
+    found: list[dict[float, Blocks]] = [{} for _ in PERCENTILES]
+    chunk = 10
     for ratio in RATIOS:
         rng = np.random.default_rng([SEED, turns, *map(ord, repr(cell))])
-        found: list[list[rule.BlockEffect]] = []
-        for _ in range(ceil(gates / CHUNK)):
-            slow = speeds(rng, CHUNK * MOST, 2 * rounds * (seconds + pause_s) + 1)
-            place = 2 * np.arange(rounds)[:, None] + np.argsort(rng.random((len(slow), rounds, 2)), axis=2)
-            begin = (seconds + pause_s) * place.reshape(len(slow), -1).astype(float)
-            _, took = responses(cell, rng, slow, begin, seconds, np.tile([1.0, ratio], rounds))
-            ranked = ([ranked_values(one[~np.isnan(one)]) for one in block] for block in took)
-            found += (
-                [rule.block_effect(block[::2], block[1::2], p) for p in PERCENTILES] for block in ranked
-            )
-        for by_ratio, column in zip(by_percentile, zip(*found, strict=True), strict=True):
-            values = np.array([[one.effect, one.error, one.pooled] for one in column]).T
-            by_ratio[ratio] = Blocks(*values.reshape(3, -1, MOST))
-    return by_percentile
+        parts = [made(cell, rng, chunk * MOST, ratio, turns) for _ in range(ceil(gates / chunk))]
+        for by_ratio, same in zip(found, zip(*parts, strict=True), strict=True):
+            columns = zip(*same, strict=True)
+            by_ratio[ratio] = Blocks(*(np.concatenate(one).reshape(-1, MOST) for one in columns))
+    return found
 
 
 class Shares(NamedTuple):
@@ -175,15 +342,13 @@ def shares(by_ratio: dict[float, Blocks], start: float, seed: int, turns: bool) 
     blocks; gates add blocks, and only those by turns end early."""
     rng = np.random.default_rng([SEED, seed])
     moved = {}
-    for ratio, (effect, error, pooled) in by_ratio.items():
-        by = start * rng.standard_normal(effect.shape)
-        moved[ratio] = Blocks(effect + by, error, pooled + by)
+    for ratio, blocks in by_ratio.items():
+        moved[ratio] = blocks.moved(start * rng.standard_normal(blocks.effect.shape))
     gates = {ratio: ended(one, *(ENDS if turns else NEVER)) for ratio, one in moved.items()}
-    equal, slower = (moved[ratio].judged(FIXED)[0] for ratio in (1.0, 1.15))
+    fixed = {ratio: judged(one.first(FIXED)) for ratio, one in moved.items()}
     truth = float(np.nanmean(by_ratio[1.15].effect))
     return Shares(
-        float(np.mean(p_of(equal) <= limits.ALPHA)),
-        float(np.mean(np.abs(slower.mean - truth) <= half_width(slower))),
+        float(np.mean(fixed[1.0].names_a_difference())), float(np.mean(fixed[1.15].holds(truth))),
         gates[1.0].blocks, gates[1.0].passes, gates[1.05].passes, gates[1.15].fails,
     )  # fmt: skip
 
@@ -201,21 +366,16 @@ class Ended(NamedTuple):
 
 
 def ended(blocks: Blocks, fails_p: float, passes_p: float) -> Ended:
-    """Look at gates “worse by more than 5 %” after each block from the sixth on; they end where their
-    interval is narrow, they fail at `fails_p` or pass at `passes_p`."""
+    """Look at gates after each block from the sixth on; they end where their interval is narrow, they fail at
+    `fails_p` or pass at `passes_p`."""
     count = len(blocks.effect)
     used, failed, passed = np.zeros(count), np.zeros(count, dtype=bool), np.zeros(count, dtype=bool)
     for n in range(FIRST, MOST + 1):
-        effect, held_back = blocks.judged(n)
-        half = half_width(effect)
-        strict = half_width(effect, round(limits.ALPHA / passes_p)) if passes_p else np.inf
-        passes, surely = ((effect.mean + one <= MARGIN) & ~held_back for one in (half, strict))
-        beyond = p_of_distance(np.maximum(effect.mean - MARGIN, 0.0), effect)
-        narrow = (half <= limits.GATE_WIDTH * MARGIN) | (n == MOST)
-        ends = (used == 0) & (narrow | (beyond <= fails_p) | surely)
-        used = np.where(ends, n, used)
-        failed |= ends & (effect.mean - half > MARGIN)
-        passed |= ends & passes
+        look = judged(blocks.first(n))
+        narrow = (look.half <= limits.GATE_WIDTH * MARGIN) | (n == MOST)
+        ends = (used == 0) & (narrow | (look.p_beyond() <= fails_p) | look.passes(passes_p))
+        used, failed = np.where(ends, n, used), failed | (ends & look.fails())
+        passed |= ends & look.passes()
     return Ended(float(failed.mean()), float(passed.mean()), float(used.mean()))
 
 
@@ -362,15 +522,45 @@ def queues(runs: int) -> str:
     return QUEUES_HEAD.format(runs=runs) + markdown("capacity used|planted|turns|always|rising", rows)
 
 
+REAL_HEAD = """# Turns measured
+
+`python -m benches.turns --real --blocks {blocks}`: real servers (benches/planted.py), one start of both \
+per block.
+Estimators: the ratio candidate ÷ main, and the scatter (standard deviation) of a block in %. “Weighted” is \
+the product's estimator (random effects).
+The share of other programs is the one that svload measured.
+
+"""
+GATES_HEAD = """
+Gates “worse by more than 5 %” on random sets of these blocks, in %: intervals that exclude “no change” / \
+gates that pass / gates that fail, and
+the median half width.
+
+"""
+
+
 def main(given: Sequence[str] | None = None) -> int:
-    """Simulate; print the tables, and write those of all gates."""
-    asked = arguments(__doc__, given, tenth=False, endings=False)
-    if asked.endings:
+    """Simulate, or make and judge real blocks."""
+    modes = {"tenth": False, "endings": False, "real": False}
+    more = {"blocks": max(SIZES), "minutes": 1e9, "keep": KEPT / "turns"}
+    asked = arguments(__doc__, given, **modes, **more)
+    if asked.real:
+        found = measure(asked.keep, asked.blocks, time.monotonic() + 60 * asked.minutes)
+        text = REAL_HEAD.format(blocks=asked.blocks) + estimators(found) + GATES_HEAD + drawn_gates(found)
+        if len(found) < len(CELLS) * len(ORDERS):
+            print(text, end="")
+            return more_to_run()
+        publish(page(__file__).with_name("turns_real.md"), text)
+    elif asked.endings:
         print(endings(), end="")
-        return 0
-    gates = GATES // 10 if asked.tenth else GATES
-    head = HEAD.format(gates=gates, seed=SEED, fails=ENDS[0], passes=ENDS[1])
-    publish(None if asked.tenth else page(__file__), head + simulate(gates) + queues(gates // 2))
+    else:
+        gates = GATES // 10 if asked.tenth else GATES
+        head = HEAD.format(gates=gates, seed=SEED, fails=ENDS[0], passes=ENDS[1])
+        text = head + simulate(gates) + queues(gates // 2)
+        if asked.tenth:
+            print(text)
+        else:
+            publish(page(__file__), text)
     return 0
 
 

@@ -46,8 +46,8 @@ def test_a_row_is_missed_by_right_and_wrong_answers_and_by_time(
         changes.get(key, usual) for key, usual in (("share", 20), ("took_s", 100.0), ("answers", 10))
     )
     asked = next(one for one in shared.QUESTIONS if one.name == what)
-    answer = shared.Answer(share, what, 0, 0, took_s, 0.2, "", part, right, wrong, "", n, 1.1)
-    row = shared.Row(asked, part, [share], 1, [answer])
+    run = shared.Run({part: shared.Answer(right, wrong, "", n, 1.1)}, 0, took_s, 0.2, "")
+    row = shared.Row(asked, part, [share], 1, [run])
     assert row.missed is missed
     assert ("MISSED" in shared.table([row])) is missed
 
