@@ -16,7 +16,7 @@ import argparse
 import csv
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -168,9 +168,9 @@ def tables(both: Both, claims: Sequence[Claim] = ()) -> Iterator[OwnTable]:
     yield mistakes()
 
 
-def own_table(title: str, note: str, head: tuple[str, ...], rows: tuple[tuple[str, ...], ...]) -> OwnTable:
-    """A table as the report shows it."""
-    return OwnTable(title=title, note=note, head=head, rows=rows)
+def own_table(title: str, note: str, head: str, rows: Iterable[Sequence[str]]) -> OwnTable:
+    """A table as the report shows it; the names of its columns are separated by `|`."""
+    return OwnTable(title=title, note=note, head=tuple(head.split("|")), rows=tuple(map(tuple, rows)))
 
 
 def loaded(both: Both) -> list[str]:
@@ -203,17 +203,10 @@ def success(both: Both) -> OwnTable:
         "The change is in percentage points."
     )
     head = (
-        "case",
-        "success before",
-        "success after",
-        "failed before",
-        "failed after",
-        "change",
-        "paper before",
-        "paper after",
-        "direction",
+        "case|success before|success after|failed before|failed after|change|paper before|"
+        "paper after|direction"
     )
-    return own_table("Table VII: success", note, head, tuple(rows))
+    return own_table("Table VII: success", note, head, rows)
 
 
 def goodput(both: Both) -> OwnTable:
@@ -230,9 +223,7 @@ def goodput(both: Both) -> OwnTable:
         for name, change, clear in zip(names, changes, clear_ones(changes), strict=True)
     ]
     note = "Requests of the background that were answered rightly within 1 s, a second. It falls by failures as by slow answers."
-    return own_table(
-        "Goodput within 1 s", note, ("case", "before", "after", "after / before", "told apart"), tuple(rows)
-    )
+    return own_table("Goodput within 1 s", note, "case|before|after|after / before|told apart", rows)
 
 
 def times(both: Both) -> OwnTable:
@@ -253,9 +244,11 @@ def times(both: Both) -> OwnTable:
         "Mean response of the probe; a failed request counts as its time-out. Where success differs by 1 % or more, no time is ranked. "
         "Improvement is the paper's formula, (before − after)/max(before, after): it never says less than −100 %."
     )
-    head = ("case", "ours before", "ours after", "success before", "success after", "after / before", "improvement",
-            "paper before", "paper after", "paper after / before", "paper's improvement", "direction")  # fmt: skip
-    return own_table("Table VIII: response times", note, head, tuple(rows))
+    head = (
+        "case|ours before|ours after|success before|success after|after / before|improvement|"
+        "paper before|paper after|paper after / before|paper's improvement|direction"
+    )
+    return own_table("Table VIII: response times", note, head, rows)
 
 
 def pairs(number: str, what: str, both: Both, file: str, first: str, second: str, state: str) -> OwnTable:
@@ -283,9 +276,11 @@ def pairs(number: str, what: str, both: Both, file: str, first: str, second: str
         f"Mean response of the probe, {state} the tuning: by its own Table VIII that is what the paper's table uses, though it does not say so. "
         f"Improvement is the paper's formula. The last columns have the same ratio {elsewhere} the tuning."
     )
-    head = (first[:-5], second[:-5], "ours", "ours, other", "other / first", "improvement", "paper's", "direction",
-            f"other / first {elsewhere}", "reverses")  # fmt: skip
-    return own_table(f"Table {number}: {what}", note, head, tuple(rows))
+    head = (
+        f"{first[:-5]}|{second[:-5]}|ours|ours, other|other / first|improvement|paper's|direction|"
+        f"other / first {elsewhere}|reverses"
+    )
+    return own_table(f"Table {number}: {what}", note, head, rows)
 
 
 def usage(both: Both) -> OwnTable:
@@ -304,8 +299,8 @@ def usage(both: Both) -> OwnTable:
         for (case, key), change, clear in zip(wanted, changes, clear_ones(changes), strict=True)
     ]  # fmt: skip
     note = "CPU in cores (processes of the service), memory as resident at most."
-    head = ("case", "of", "before", "after", "after / before", "told apart")
-    return own_table("Fig. 5: CPU and memory, case by case", note, head, tuple(rows))
+    head = "case|of|before|after|after / before|told apart"
+    return own_table("Fig. 5: CPU and memory, case by case", note, head, rows)
 
 
 def usage_of_all(both: Both) -> OwnTable:
@@ -323,8 +318,8 @@ def usage_of_all(both: Both) -> OwnTable:
     return own_table(
         "Fig. 5: is it almost the same?",
         note,
-        ("service", "of", "after / before", "almost the same"),
-        tuple(rows),
+        "service|of|after / before|almost the same",
+        rows,
     )
 
 
@@ -339,14 +334,8 @@ def gives_way(both: Both) -> OwnTable:
         "CPU stands apart: users who ask again at once fill a core within their first second, whatever else is short. "
         "The paper names memcached, descriptors, thread pools and socket buffers, without a counter."
     )
-    head = (
-        "case",
-        "before: queue, limit or counter",
-        "before: CPU",
-        "after: queue, limit or counter",
-        "after: CPU",
-    )
-    return own_table("What gives way first", note, head, tuple(rows))
+    head = "case|before: queue, limit or counter|before: CPU|after: queue, limit or counter|after: CPU"
+    return own_table("What gives way first", note, head, rows)
 
 
 def by_hand(both: Both) -> OwnTable:
@@ -367,9 +356,11 @@ def by_hand(both: Both) -> OwnTable:
         "Ours are means over all trials. Success is of all requests of the load there and here, the ramp's included: of 4,000 users who wait for an answer until their "
         "time-out hardly one asks again in the kept window. The direction is that of success, from default to final."
     )
-    head = ("case", "set", "A8: success", "A8: right answers", "A8: errors", "ours: success", "ours: right answers",
-            "ours: first queue, limit or counter", "ours: CPU", "direction")  # fmt: skip
-    return own_table("What fails first at 4,000 connections: A8 by hand, ours", note, head, tuple(rows))
+    head = (
+        "case|set|A8: success|A8: right answers|A8: errors|ours: success|ours: right answers|"
+        "ours: first queue, limit or counter|ours: CPU|direction"
+    )
+    return own_table("What fails first at 4,000 connections: A8 by hand, ours", note, head, rows)
 
 
 def interactions(claims: Sequence[Claim]) -> OwnTable:
@@ -383,9 +374,7 @@ def interactions(claims: Sequence[Claim]) -> OwnTable:
         "The paper says that the behaviour “remains same after tuning” and that response improved “by up to 80 %”. Its Table VIII has the "
         "opposite in both: the cache becomes slower than the backend, and the largest gains are those of idle cases."
     )
-    return own_table(
-        "Tuning by server and by load", note, ("comparison", "outcome", "what may be said"), tuple(rows)
-    )
+    return own_table("Tuning by server and by load", note, "comparison|outcome|what may be said", rows)
 
 
 def mistakes() -> OwnTable:
@@ -393,9 +382,7 @@ def mistakes() -> OwnTable:
     found = api.check_tables([str(REFERENCE / f"{name}.csv") for name in PAPER])
     rows = [(one.check, finding.sentence, finding.instead) for one in found for finding in one.findings]
     note = "From the paper's tables alone, as `svload import` checks any table."
-    return own_table(
-        "What the paper's tables say wrongly", note, ("check", "found", "here instead"), tuple(rows)
-    )
+    return own_table("What the paper's tables say wrongly", note, "check|found|here instead", rows)
 
 
 # what is said of two numbers

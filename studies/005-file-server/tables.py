@@ -32,23 +32,10 @@ from svload.store import RunDir, read_trial
 
 REFERENCE = Path(__file__).parent / "reference"
 HEAD = (
-    "load",
-    "size",
-    "N* (laws)",
-    "N_break",
-    "N_peak",
-    "paper's N*",
-    "N*",
-    "most /s",
-    "paper's",
-    "response at N*",
-    "paper's",
-    "full first",
-    "paper's",
-    "limit",
-    "distinct files",
-    "a file comes again after",
+    "load|size|N* (laws)|N_break|N_peak|paper's N*|N*|most /s|paper's|response at N*|paper's|full first|paper's|"
+    "limit|distinct files|a file comes again after"
 )
+"""The names of the columns, separated by `|`."""
 KINDS = {"file-server-new": "new", "file-server-different": "get-different", "file-server": "get-same"}
 TITLE = "The paper's summary, ours beside it"
 NOTE = (
@@ -286,7 +273,7 @@ def table(runs: Sequence[Findings], locks: Sequence[Lock | None] = ()) -> OwnTab
     """All lines of these runs."""
     known = locks or [None] * len(runs)
     found = (line for run, lock in zip(runs, known, strict=True) for line in rows(run, lock))
-    return OwnTable(title=TITLE, note=NOTE, head=HEAD, rows=tuple(found))
+    return OwnTable(title=TITLE, note=NOTE, head=tuple(HEAD.split("|")), rows=tuple(found))
 
 
 def callgraph() -> ModuleType:
