@@ -24,14 +24,14 @@ class Slope:
 
 def slope(short: Cost, long: Cost) -> Slope:
     """Return (CPU of the long run − CPU of the short one) / (requests long − short): start-up and end cost
-    cancel. Raise ValueError if the long run made no more requests, or took no more CPU."""
-    requests = long.requests - short.requests
+    cancel. Raise ValueError if the long run made no more requests, took no more CPU or lasted no longer."""
+    requests, wall_s = long.requests - short.requests, long.wall_s - short.wall_s
     process_s = long.process_s - short.process_s
-    if requests <= 0 or process_s <= 0:
-        raise ValueError(f"the long run made {requests} requests more and took {process_s:.3f} s more")
+    if requests <= 0 or process_s <= 0 or wall_s <= 0:
+        more = f"{requests} requests more, took {process_s:.3f} s more and lasted {wall_s:.3f} s longer"
+        raise ValueError(f"the long run made {more}")
     core_us = (long.core_s - short.core_s) / requests * 1e6
-    rate_rps = requests / max(long.wall_s - short.wall_s, 1e-9)
-    return Slope(process_s / requests * 1e6, core_us, rate_rps)
+    return Slope(process_s / requests * 1e6, core_us, requests / wall_s)
 
 
 def pair(ran: Callable[[int], Cost], spans_s: Sequence[int], order: Random) -> Slope:

@@ -22,10 +22,12 @@ def test_a_slope_leaves_start_up_out() -> None:
     assert (found.process_us, found.core_us, found.rate_rps) == pytest.approx((5.0, 10.0, 80_000))
 
 
-@pytest.mark.parametrize("long", [Cost(2, 0.9, 1, requests=20_000), Cost(2, 0.4, 1, requests=90_000)])
-def test_a_slope_that_says_nothing_is_refused(long: Cost) -> None:
+@pytest.mark.parametrize(
+    ("wall_s", "process_s", "requests"), [(2, 0.9, 20_000), (2, 0.4, 90_000), (1.1, 0.9, 90_000)]
+)
+def test_a_slope_that_says_nothing_is_refused(wall_s: float, process_s: float, requests: int) -> None:
     with pytest.raises(ValueError, match="the long run made"):
-        slope(SHORT, long)
+        slope(SHORT, Cost(wall_s, process_s, 1, requests=requests))
 
 
 def test_a_ratio_is_paired_by_round() -> None:
