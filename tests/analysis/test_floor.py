@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import product
 from math import log
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +22,7 @@ from svload.analysis.judge import judge_run
 from svload.analysis.sentences import FLOOR_UNKNOWN
 from svload.analysis.settings import settings_digest
 from svload.model.certificates import AaCertificate, Certificates, Floor, Place
-from svload.model.results import Findings, TrialResult
+from svload.model.results import Claim, Findings, TrialResult
 
 pytestmark = pytest.mark.slow
 
@@ -39,18 +42,22 @@ def judged(repeated: Bench) -> Findings:
     return judge_run(repeated.lock, repeated.configs, repeated.trials())
 
 
-def certificate(floors: tuple[Floor, ...]) -> Certificates:
-    return Certificates(
-        aa=AaCertificate(
-            place=PLACE, settings="s", made_wall=1.76e9, study="x", cases=("TC0",), pairs=20, restarts=False, floors=floors,
-        )
-    )  # fmt: skip
+def floor_at(value: float, sd: float, metric: str = "", load: str = "", **more: Any) -> Floor:
+    return Floor(**{"pairs": 20} | more, load=load, metric=metric, floor=value, sd=sd)
+
+
+def certificate(*floors: Floor) -> Certificates:
+    own = {"place": PLACE, "settings": "s", "made_wall": 1.76e9, "study": "x", "cases": ("TC0",), "pairs": 20}
+    return Certificates(aa=AaCertificate(**own, restarts=False, floors=floors))
+
+
+def floor_in(bench: Bench, trials: Sequence[TrialResult], metric: str) -> Floor:
+    return next(one for one in floors_of(bench.configs, trials) if one.metric == metric)
 
 
 def test_the_floor_is_the_quantile_of_pairs(repeated: Bench, judged: Findings) -> None:
     """Trials are log-normal: two of them differ by SIGMA·√2, so 95 % of pairs lie within 1.96 of that."""
-    floors = {floor.metric: floor for floor in floors_of(repeated.configs, judged.trials)}
-    floor = floors["background.response.p50"]
+    floor = floor_in(repeated, judged.trials, "background.response.p50")
     assert floor.pairs == 20
     assert floor.sd == pytest.approx(SIGMA * 2**0.5, rel=0.5)
     values = [trial.metrics["background.response.p50"].value or 0.0 for trial in judged.trials]
@@ -67,30 +74,26 @@ def test_a_broken_trial_takes_its_pair(repeated: Bench, judged: Findings) -> Non
 def test_calm_pairs_make_the_floor(repeated: Bench, judged: Findings) -> None:
     """The two sides of a pair beside which strangers had half of the machine differ a hundredfold."""
     calm = tuple(evolve(one, strangers=0.01) for one in judged.trials)
-    hit = evolve(calm[0], strangers=0.9, metrics={name: evolve(one, value=100 * one.value if one.value else one.value) for name, one in calm[0].metrics.items()})  # fmt: skip
+    far = {name: evolve(one, value=one.value and 100 * one.value) for name, one in calm[0].metrics.items()}
+    hit = evolve(calm[0], strangers=0.9, metrics=far)
 
-    def floor(trials: tuple[TrialResult, ...]) -> float:
-        return next(
-            one.floor for one in floors_of(repeated.configs, trials) if one.metric == "probe.response.p50"
-        )
+    def floor(*trials: TrialResult) -> Floor:
+        return floor_in(repeated, trials, "probe.response.p50")
 
-    assert floor((hit, *calm[1:])) <= max(floor(calm) * 1.5, 0.3)
-    blind = tuple(evolve(one, strangers=None) for one in (hit, *calm[1:]))
-    assert (
-        next(one.sd for one in floors_of(repeated.configs, blind) if one.metric == "probe.response.p50") > 0.9
-    )
+    assert floor(hit, *calm[1:]).floor <= max(floor(*calm).floor * 1.5, 0.3)
+    assert floor(*(evolve(one, strangers=None) for one in (hit, *calm[1:]))).sd > 0.9
 
 
 def test_the_maximum_of_fifty_nine_pairs_certifies_a_floor(repeated: Bench, judged: Findings) -> None:
     """0.95⁵⁹ < 0.05: it is unlikely that 59 pairs all lie below the true quantile."""
     assert limits.AA_PAIRS == api.AA_PAIRS, "what `svload aa` makes"
     assert 0.95**59 < 0.05 < 0.95**58
-    first = judged.trials[0]
+    first, p50 = judged.trials[0], "probe.response.p50"
     for pairs, certified in ((58, False), (59, True)):
-        trials = [
-            evolve(first, trial=f"TC0.r{n}", replicate=n, metrics={"probe.response.p50": evolve(first.metrics["probe.response.p50"], value=1.0 if n % 2 else 1 + n / 1000)})
-            for n in range(1, 2 * pairs + 1)
-        ]  # fmt: skip
+        trials = []
+        for n in range(1, 2 * pairs + 1):
+            metrics = {p50: evolve(first.metrics[p50], value=1.0 if n % 2 else 1 + n / 1000)}
+            trials.append(evolve(first, trial=f"TC0.r{n}", replicate=n, metrics=metrics))
         (floor,) = floors_of(repeated.configs, trials)
         assert (floor.pairs, floor.certified) == (pairs, certified)
         assert floor.floor == pytest.approx(log(1 + (2 * pairs if certified else 112) / 1000))
@@ -130,53 +133,50 @@ def certified(bench: Bench, found: Findings, floor: float) -> Findings:
     """Return the findings of the bench with this floor for each metric that is claimed."""
     load, names = load_of(bench.configs["TC0"]), {str(claim.metric) for claim in found.claims}
     metrics = {name if name.count(".") == 2 else f"{name}.p50" for name in names}
-    floors = (Floor(load=load, metric=name, pairs=20, floor=floor, sd=floor / 2) for name in metrics)
-    return judge_run(bench.lock, bench.configs, bench.trials(), certificates=certificate(tuple(floors)))
+    held = certificate(*(floor_at(floor, floor / 2, name, load) for name in metrics))
+    return judge_run(bench.lock, bench.configs, bench.trials(), certificates=held)
+
+
+def decided(found: Findings) -> list[Claim]:
+    return [claim for claim in found.claims if claim.outcome == "decided"]
 
 
 def test_without_a_certificate_every_claim_is_exploratory(uncertified: Findings) -> None:
     assert uncertified.floor == FLOOR_UNKNOWN
-    claims = [claim for claim in uncertified.claims if claim.outcome == "decided"]
-    assert claims
-    assert all(claim.floor is None for claim in claims)
+    assert {claim.floor for claim in decided(uncertified)} == {None}
 
 
-def test_an_effect_above_the_floor_is_a_claim(effect: Bench, uncertified: Findings) -> None:
+def test_only_an_effect_above_the_floor_is_a_claim(effect: Bench, uncertified: Findings) -> None:
     found = certified(effect, uncertified, 0.02)
     assert found.floor.startswith("floor known: 20 A/A pairs of TC0")
-    claims = [claim for claim in found.claims if claim.outcome == "decided"]
-    assert claims
-    assert all(claim.floor == pytest.approx(max(0.02, 2.093 * 0.01) / 8**0.5, rel=1e-3) for claim in claims)
-
-
-def test_an_effect_below_the_floor_is_no_claim(effect: Bench, uncertified: Findings) -> None:
+    floors = [claim.floor for claim in decided(found)]
+    expected = max(0.02, 2.093 * 0.01) / 8**0.5
+    assert floors and floors == pytest.approx([expected] * len(floors), rel=1e-3)
     found = certified(effect, uncertified, 5.0)
-    assert [claim for claim in found.claims if claim.outcome == "decided"] == []
+    assert decided(found) == []
     assert any("below what the lab shows against itself" in claim.why_open for claim in found.claims)
 
 
-def test_the_floor_of_a_mean_is_what_means_of_the_same_do_not_reach() -> None:
+@pytest.mark.parametrize("units", [3, 6, 12, 40])
+def test_the_floor_of_a_mean_is_what_means_of_the_same_do_not_reach(units: int) -> None:
     """Twenty A/A pairs, then claims over means of equal things: one in twenty reaches the floor, for any
     number of units. None would reach the floor of a single pair, which would hide effects five times as
     large."""
     rng = np.random.default_rng(13)
-    for units in (3, 6, 12, 40):
-        reached = beyond_one = 0
-        for _ in range(2_000):
-            sigma = 0.03
-            pairs = np.sort(np.abs(drawn := rng.normal(0, sigma, 20)))
-            one = Floor(load="", metric="", pairs=20, floor=float(pairs[18]), sd=float(drawn.std(ddof=1)))
-            lab = LabFloor(one)
-            mean = abs(float(rng.normal(0, sigma, units).mean()))
-            reached += mean >= lab.of_mean(units, units)
-            beyond_one += mean >= one.floor
-        assert 0.02 <= reached / 2_000 <= 0.07, units
-        assert units < 6 or beyond_one / 2_000 < 0.005, units
+    reached = beyond_one = 0
+    for _ in range(2_000):
+        drawn = rng.normal(0, SIGMA, 20)
+        one = floor_at(float(np.sort(np.abs(drawn))[18]), float(drawn.std(ddof=1)))
+        mean = abs(float(rng.normal(0, SIGMA, units).mean()))
+        reached += mean >= LabFloor(one).of_mean(units, units)
+        beyond_one += mean >= one.floor
+    assert 0.02 <= reached / 2_000 <= 0.07
+    assert units < 6 or beyond_one / 2_000 < 0.005
 
 
 def test_bring_ups_are_what_a_mean_is_over_where_pairs_had_their_own() -> None:
     """Twelve blocks in two bring-ups are only two draws of a server's memory layout."""
-    one = Floor(load="", metric="", pairs=59, floor=0.08, sd=0.03, certified=True)
+    one = floor_at(0.08, 0.03, pairs=59, certified=True)
     restarted, kept = LabFloor(one, restarts=True), LabFloor(one)
     assert restarted.of_mean(12, 2) == pytest.approx(0.08 / 2**0.5)
     assert restarted.of_mean(6, 6) == pytest.approx(0.08 / 6**0.5)
@@ -185,31 +185,25 @@ def test_bring_ups_are_what_a_mean_is_over_where_pairs_had_their_own() -> None:
 
 
 def test_a_load_without_a_floor_leaves_it_unknown(effect: Bench) -> None:
-    held = certificate((Floor(load="another", metric="probe.response.p50", pairs=20, floor=0.01, sd=0.01),))
+    held = certificate(floor_at(0.01, 0.01, "probe.response.p50", load="another"))
     found = judge_run(effect.lock, effect.configs, effect.trials(), certificates=held)
-    assert all(claim.floor is None for claim in found.claims)
+    assert {claim.floor for claim in found.claims} == {None}
 
 
 def test_a_plan_knows_what_it_can_detect(effect: Bench) -> None:
-    config = effect.configs["TC0"]
+    load = load_of(effect.configs["TC0"])
 
-    def planned(floor: float, sd: float) -> list[float | None]:
-        held = certificate(
-            tuple(
-                Floor(load=load_of(config), metric=f"{group}.response.{stat}", pairs=20, floor=floor, sd=sd)
-                for group in ("probe", "background")
-                for stat in ("p50", "p95", "p99", "mean")
-            )
-        )
+    def planned(floor: float, sd: float) -> list[float]:
+        numbers = product(("probe", "background"), ("p50", "p95", "p99", "mean"))
+        floors = (floor_at(floor, sd, f"{group}.response.{stat}", load) for group, stat in numbers)
+        aa = certificate(*floors).aa
         found = analysis.plan_comparisons(
-            effect.lock, floors=lambda contrast: floor_of(held.aa, effect.lock, contrast, effect.configs)
+            effect.lock, floors=lambda contrast: floor_of(aa, effect.lock, contrast, effect.configs)
         )
         return [entry["mde"] for entry in found if entry["state"] == "decidable"]
 
     small, large = planned(0.0, 0.01), planned(0.0, 0.02)
-    assert small and all(value is not None and 0 < value < 0.1 for value in small)
-    assert all((b or 0) > (a or 0) for a, b in zip(small, large, strict=True))
+    assert small and all(0 < one < other for one, other in zip(small, large, strict=True))
+    assert max(small) < 0.1
     units = planned_blocks(effect.lock, contrasts_of(effect.lock)[0])
-    assert all(
-        (value or 0) == pytest.approx(np.exp(0.5 / units**0.5) - 1, rel=0.01) for value in planned(0.5, 0.01)
-    )
+    assert planned(0.5, 0.01) == pytest.approx([np.exp(0.5 / units**0.5) - 1] * len(small), rel=0.01)
