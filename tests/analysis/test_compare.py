@@ -138,12 +138,8 @@ def test_where_nothing_is_missing_it_is_t_over_block_means(closed: Bench) -> Non
     claim = claim_of(closed, blocks(RATIOS))
     expected = stats.ttest_1samp(np.log(RATIOS), 0)
     interval = [exp(end) for end in expected.confidence_interval()]
-    assert (claim.outcome, claim.blocks, len(claim.evidence), claim.believed_of) == (
-        "decided",
-        6,
-        18,
-        (18, 18),
-    )
+    assert (claim.outcome, claim.blocks) == ("decided", 6)
+    assert (len(claim.evidence), claim.believed_of) == (18, (18, 18))
     assert claim.ratio.value == pytest.approx(exp(float(np.mean(np.log(RATIOS)))))
     assert claim.single == pytest.approx(interval)
     assert (claim.ratio.low, claim.ratio.high) == pytest.approx(interval), "one claim alone"
@@ -252,12 +248,9 @@ def test_success_is_reported_where_it_differs(closed: Bench) -> None:
     assert claim.success_interval == pytest.approx((-0.26, -0.26)), "of nobody knows how many requests"
 
 
-def test_per_case_makes_one_claim_a_pair(closed: Bench) -> None:
+def test_per_case_makes_one_claim_a_pair_and_when_restricts_the_pairs(closed: Bench) -> None:
     found = claims(closed, lock_with(closed.lock, 6, evolve(PROTOCOL, per="case")), blocks(RATIOS))
     assert [(one.pairs, one.outcome) for one in found] == [((pair,), "decided") for pair in MATCHED]
-
-
-def test_when_restricts_the_matched_cases(closed: Bench) -> None:
     assert [contrast.pairs for contrast in contrasts_of(lock_with(closed.lock, 6, ONE))] == [(MATCHED[0],)]
 
 
@@ -341,15 +334,21 @@ def test_a_difference_that_each_bring_up_decides_again_is_open_from_six_on(
 # strangers, and broken trials
 
 
-def test_no_disturbance_takes_a_pair(closed: Bench) -> None:
-    """All checks of strangers refuse all numbers, and all pairs still count."""
-    trials = blocks(RATIOS)
+def test_no_disturbance_takes_a_pair_or_changes_a_comparison(closed: Bench) -> None:
+    """Checks of strangers refuse all numbers, and all pairs still count. D3, D4: the scatter of pairs already
+    contains a bound; an unknown one used to be read as zero."""
+    refused = calm = beside(blocks(FLAT), *CALM)
     of_machine = ("steal", "others-cpu", "run-queue", "hiccups", "calibration")
     for check in (*of_machine, "generator-harm", "steadiness"):
-        trials = [doubted(one, check, number="timing") for one in trials]
-    claim = claim_of(closed, trials)
-    assert (claim.outcome, claim.believed_of) == ("decided", (18, 18))
-    assert claim.single == claim_of(closed, blocks(RATIOS)).single
+        refused = [doubted(one, check, number="timing") for one in refused]
+    unknown, known = (
+        [doubted(one, "steadiness", "WEAK", "timing", below) for one in calm] for below in (None, 0.06)
+    )
+    clean = claim_of(closed, calm, gated())
+    for trials in (refused, unknown, known):
+        claim = claim_of(closed, trials, gated())
+        assert (claim.outcome, claim.gate.outcome) == ("no difference", "pass")
+        assert (claim.believed_of, claim.single) == ((18, 18), clean.single)
 
 
 def test_calmer_pairs_weigh_more(closed: Bench) -> None:
@@ -388,11 +387,16 @@ def test_a_difference_that_other_programs_can_hide_is_no_pass(closed: Bench) -> 
     assert (claim.outcome, claim.gate.outcome) == ("open", "open")
 
 
-def test_a_pass_without_readings_says_so(closed: Bench) -> None:
-    gate = claim_of(closed, blocks(FLAT), gated()).gate
-    assert gate.outcome == "pass"
-    assert "the server's machine could not be read" in gate.why
-    assert "could not be read" not in claim_of(closed, beside(blocks(FLAT), *CALM), gated()).gate.why
+def test_a_pass_says_what_it_cannot_know(closed: Bench) -> None:
+    """D12: six trials don't show that one in ten is bad."""
+    unread = claim_of(closed, blocks(FLAT), gated()).gate
+    assert unread.outcome == "pass"
+    assert "the server's machine could not be read" in unread.why
+    claim = claim_of(closed, beside(blocks(FLAT), *CALM), gated())
+    assert "could not be read" not in claim.gate.why
+    text = "6 replicates rule out slow runs that are more frequent than 39 %; the worst trial was"
+    assert text in rules_out(claim)
+    assert claim.spread[1].worst == pytest.approx(1.004, abs=0.001)
 
 
 def test_what_busy_pairs_say_holds_back_a_pass(closed: Bench) -> None:
@@ -436,29 +440,14 @@ def test_broken_pairs_are_taken_at_the_worst_of_the_others(closed: Bench) -> Non
     assert (flat.outcome, flat.gate.outcome) == ("open", "open")
 
 
-def test_a_clock_that_was_set_is_as_if_nothing_was_made(closed: Bench) -> None:
-    claim = claim_of(
-        closed, [doubted(one, "clocks") if one.trial == "TC4.r1" else one for one in blocks(FLAT)]
-    )
+def test_what_is_as_if_it_had_not_been_made(closed: Bench) -> None:
+    """A trial during which the clock was set, and one that an older svload made once more."""
+    trials = [doubted(one, "clocks") if one.trial == "TC4.r1" else one for one in blocks(FLAT)]
+    claim = claim_of(closed, trials)
     assert (claim.outcome, [one.why for one in claim.lost]) == ("no difference", ["missing"])
-
-
-def test_what_an_older_svload_made_once_more_does_not_count(closed: Bench) -> None:
     again = evolve(trial("TC4", 3, 9.0), trial="TC4.r7", replicate=7)
     clean = claim_of(closed, blocks(RATIOS))
     assert claim_of(closed, [*blocks(RATIOS), again]).single == clean.single
-
-
-def test_an_unknown_bound_and_a_known_one_change_no_comparison(closed: Bench) -> None:
-    """D3, D4: the scatter of pairs already contains a bound; an unknown one used to be read as zero."""
-    calm = beside(blocks(FLAT), *CALM)
-    unknown, known = (
-        claim_of(closed, [doubted(one, "steadiness", "WEAK", "timing", below) for one in calm], gated())
-        for below in (None, 0.06)
-    )
-    assert unknown.single == known.single
-    for claim in (unknown, known):
-        assert (claim.outcome, claim.gate.outcome) == ("no difference", "pass")
 
 
 def test_a_noisy_lab_never_makes_a_difference_none(closed: Bench) -> None:
@@ -484,14 +473,6 @@ def test_numbers_on_a_lattice_prove_nothing_by_agreeing(closed: Bench) -> None:
         trial(case, block, value) for block in (1, 2, 3) for case, value in (("TC0", 0.003), ("TC3", 0.004))
     ]
     assert claim_of(closed, ms, ONE, 3).outcome == "open", "whole milliseconds: a step of 33 %"
-
-
-def test_a_pass_says_what_it_cannot_rule_out(closed: Bench) -> None:
-    """D12: six trials don't show that one in ten is bad."""
-    claim = claim_of(closed, beside(blocks(FLAT), *CALM), gated())
-    text = "6 replicates rule out slow runs that are more frequent than 39 %; the worst trial was"
-    assert text in rules_out(claim)
-    assert claim.spread[1].worst == pytest.approx(1.004, abs=0.001)
 
 
 # order, cases
@@ -581,11 +562,8 @@ def test_a_plan_over_a_restart_needs_six_blocks_and_one_as_listed_decides_nothin
     five, six = plan_of(hard(closed), 5), plan_of(hard(closed), 6)
     assert (five["state"], six["state"], six["needed_blocks"]) == ("undecidable", "decidable", 6)
     listed, found = plan_of(closed, order="as-listed"), plan_of(closed)
-    assert (listed["state"], listed["mde"], listed["remedy"]) == (
-        "undecidable",
-        None,
-        "Remove order: as-listed",
-    )
+    assert (listed["state"], listed["mde"]) == ("undecidable", None)
+    assert listed["remedy"] == "Remove order: as-listed"
     assert "trials run as listed" in listed["reason"] and listed["reason"] in listed["sentence"]
     assert (found["state"], found["reason"], found["remedy"]) == ("decidable", "", "")
 
@@ -672,21 +650,11 @@ def test_a_comparison_whose_cases_were_left_out_says_so(closed: Bench) -> None:
 # svload why
 
 
-def p_of_cases(rows: np.ndarray) -> float:
-    """Return p for one effect in all cases: a layout of cases by blocks with one value each."""
-    cases, blocks = rows.shape
-    means = rows.mean(axis=1, keepdims=True)
-    rest = rows - means - rows.mean(axis=0) + rows.mean()
-    freedom = (cases - 1) * (blocks - 1)
-    between = blocks * float(means.var(ddof=1))
-    return float(stats.f.sf(between / (float((rest**2).sum()) / freedom), cases - 1, freedom))
-
-
 @pytest.mark.parametrize(("apart", "p"), [(0.0235, 0.04), (0.021, 0.06)])
 def test_cases_differ_where_chance_makes_it_so_once_in_twenty(apart: float, p: float) -> None:
     rows = np.random.default_rng(8).normal(0, 0.02, (2, 8))
     rows += [[0.0], [apart]] - rows.mean(axis=1, keepdims=True)
-    assert p_of_cases(rows) == pytest.approx(p, abs=0.006)
+    assert stats.ttest_rel(*rows).pvalue == pytest.approx(p, abs=0.006)
     found = Gathered(contrast=Any, logs=rows, unit=tuple(range(8)))
     assert (cases_range(found) is not None) == (p < 0.05)
 
