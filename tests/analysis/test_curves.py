@@ -130,16 +130,8 @@ def trial(
     belief = Belief(grade=grade) if grade else None
     metrics = {"background.throughput": throughput, "background.response.mean": response_s}
     found = {key: Estimate(value=value, belief=belief) for key, value in metrics.items()}
-    return trial_result(name, block, found, loads={"background": GroupLoad(**{**NO_LOAD, **load})})
-
-
-NO_LOAD: dict[str, Any] = {
-    "users": None,
-    "rate_rps": None,
-    "think_s": 0.0,
-    "window_s": 60.0,
-    "longest_cycle_s": 0.3,
-}
+    own = {"users": None, "rate_rps": None, "think_s": 0.0, "window_s": 60.0, "longest_cycle_s": 0.3}
+    return trial_result(name, block, found, loads={"background": GroupLoad(**own | load)})
 
 
 def used(cores: float) -> ResourceUse:

@@ -104,10 +104,12 @@ def test_worse_is_lower_for_a_throughput(closed: Bench, ratio: float, outcome: s
     assert claim_of(closed, trials, gated(metric="probe.throughput")).gate.outcome == outcome
 
 
-def test_what_is_too_little_or_too_noisy_is_open(closed: Bench) -> None:
+def test_what_is_too_little_too_noisy_or_in_listed_order_is_open(closed: Bench) -> None:
     assert gate_of(closed, blocks([2.0, 2.1]), planned=2).outcome == "open"
     assert gate_of(closed, blocks([1.5, 0.8, 1.4, 0.9, 1.3, 0.85])).outcome == "open"
     assert gate_of(closed, broken(blocks(RATIOS), *names())).outcome == "open"
+    for ratio in (1.0, 2.0):
+        assert claim_of(closed, times(ratio), gated(), order="as-listed").gate.outcome == "open"
     few = changed(blocks([2.0] * 6), response__p50=Estimate(value=None, reason="too few", why="too few"))
     gate = gate_of(closed, few)
     assert gate.outcome == "open" and "too few" in gate.why, "twice as slow, but no number, so no pass"
@@ -187,9 +189,6 @@ def test_an_overloaded_candidate_fails(closed: Bench) -> None:
     assert (claim.gate.outcome, claim.more_blocks) == ("open", None)
 
 
-BARELY_SLOWER = [1.3, 1.08, 1.2, 1.1, 1.25, 1.07]
-
-
 def test_failing_is_holm_corrected_over_gates_and_passing_is_not(closed: Bench) -> None:
     """One p of 0.019 that times rose, or that success fell, is enough for one gate, but not for three."""
     lock = lock_with(closed.lock, 6, gated(), ON_SERVER)
@@ -197,8 +196,11 @@ def test_failing_is_holm_corrected_over_gates_and_passing_is_not(closed: Bench) 
     def three(trials: list[TrialResult]) -> list[Any]:
         return [one.gate for one in claims(closed, lock, trials)]
 
-    slower = blocks(BARELY_SLOWER)
-    assert gate_of(closed, slower).outcome == "fail"
+    ratios = [1.3, 1.08, 1.2, 1.1, 1.25, 1.07]
+    slower = blocks(ratios)
+    assert gate_of(closed, slower).outcome == "fail", "without any failed request success cannot fail"
+    one_more_test = gate_of(closed, blocks(ratios, success=0.999))
+    assert one_more_test.outcome == "open", "with one it can"
     assert [one.outcome for one in three(slower)] == ["open", "pass", "pass"]
     failing = succeeding(blocks(FLAT), 0.722, 0.791, 0.8255, 0.8945, 0.929, 0.998)
     alone = gate_of(closed, failing)
@@ -207,17 +209,6 @@ def test_failing_is_holm_corrected_over_gates_and_passing_is_not(closed: Bench) 
     assert "success may fall by more than 0.1 points" in three(failing)[0].why
     dead = succeeding(failing, 0.3, 0.31, 0.29, 0.3, 0.3, 0.32)
     assert [one.outcome for one in three(dead)] == ["fail", "pass", "pass"]
-
-
-def test_success_without_a_failure_costs_the_times_nothing(closed: Bench) -> None:
-    """Without any failed request success cannot fail; with one it can, which is one more test."""
-    assert gate_of(closed, blocks(BARELY_SLOWER)).outcome == "fail"
-    assert gate_of(closed, blocks(BARELY_SLOWER, success=0.999)).outcome == "open"
-
-
-@pytest.mark.parametrize("ratio", [1.0, 2.0])
-def test_trials_as_listed_leave_a_gate_open(closed: Bench, ratio: float) -> None:
-    assert claim_of(closed, times(ratio), gated(), order="as-listed").gate.outcome == "open"
 
 
 # exit codes
