@@ -33,6 +33,7 @@ WORKERS = Limit("workers", "workers", "busy", "workers", waiting="queued")
 QUEUE = Limit("accept queue", "accept queue", "queue", "queue_limit", beyond=True, brief=True)
 FDS = Limit("descriptors", "descriptors", "fds", 100.0, brief=True)
 CORES = Limit("cores", "cpu", "cpu_seconds_total", "cores", at=0.95)
+HOT = Limit("busiest core", "cpu", "hot", 1.0, at=0.95, own="cpu_seconds_total")
 DROPS = Refusal("drops_total", "connections dropped", "accept queue")
 WAITS = Refusal("waits_total", "requests that waited", "workers", kind="waited", verdict=False)
 
@@ -68,22 +69,53 @@ def steps(*pairs: tuple[int, float]) -> list[float]:
     return [next((value for second, value in reversed(pairs) if at >= second), 0.0) for at in range(-1, 11)]
 
 
+PER_S = np.arange(12)
+"""A counter that grows by one per second."""
+
+
 @pytest.mark.parametrize(
-    ("busy", "queued", "state"),
+    ("limit", "rows", "state"),
     [
-        (8, 3, "reached"),
-        (8, 0, "approached"),
-        (7, 3, "approached"),
-        (4, 3, "clear"),
-        (8, steps((-1, 3), (4, 0)), "approached"),
-        (8, None, "approached"),
+        # workers are full where something is known to wait for them
+        (WORKERS, {"busy": 8, "workers": 8, "queued": 3}, "reached"),
+        (WORKERS, {"busy": 8, "workers": 8, "queued": 0}, "approached"),
+        (WORKERS, {"busy": 7, "workers": 8, "queued": 3}, "approached"),
+        (WORKERS, {"busy": 4, "workers": 8, "queued": 3}, "clear"),
+        (WORKERS, {"busy": 8, "workers": 8, "queued": steps((-1, 3), (4, 0))}, "approached"),
+        (WORKERS, {"busy": 8, "workers": 8}, "approached"),
+        # one reading above a queue's limit suffices, and at it is not above
+        (QUEUE, {"queue": steps((-1, 0), (5, 11), (6, 0)), "queue_limit": 10}, "reached"),
+        (QUEUE, {"queue": 10, "queue_limit": 10}, "approached"),
+        # a counter is held against its limit by its growth
+        (CORES, {"cpu_seconds_total": 50 + 1.96 * PER_S, "cores": 2}, "reached"),
+        (CORES, {"cpu_seconds_total": 50 + 1.7 * PER_S, "cores": 2}, "approached"),
+        (CORES, {"cpu_seconds_total": 50 + 1.2 * PER_S, "cores": 2}, "clear"),
+        # a core that a stranger's loop fills is no limit of the service, unless nobody read its own use
+        (HOT, {"hot": 1.0, "cpu_seconds_total": 0.9 * PER_S}, "reached"),
+        (HOT, {"hot": 1.0, "cpu_seconds_total": 0.5 * PER_S}, "reached"),
+        (HOT, {"hot": 1.0, "cpu_seconds_total": 0.03 * PER_S}, "clear"),
+        (HOT, {"hot": 1.0}, "reached"),
+        (FDS, {"fds": 79}, "clear"),
+        (FDS, {"fds": 81}, "approached"),
     ],
 )
-def test_workers_are_full_where_something_is_known_to_wait(busy: float, queued: Any, state: str) -> None:
-    waiting: Rows = [] if queued is None else [("", "queued", queued)]
-    found = shown([("", "busy", busy), ("", "workers", 8), *waiting], WORKERS)
+def test_a_limit_is_reached_approached_or_clear(limit: Limit, rows: dict[str, Any], state: str) -> None:
+    found = shown([("", metric, values) for metric, values in rows.items()], limit)
     assert the(found).state == state
     assert any(declared_clauses(found)) == (state == "reached")
+    assert state != "clear" or the(found).first_s is None
+
+
+def test_a_limit_has_its_use_and_the_time_when_it_was_full() -> None:
+    """What was full only in the ramp is reported with its time, and does not make the server saturated."""
+    full = shown([("80", "queue", steps((-1, 0), (5, 11), (6, 0))), ("80", "queue_limit", 10)], QUEUE)
+    assert (the(full).first_s, the(full).entity) == (5.0, "80")
+    assert "accept queue of web (80)" in next(declared_clauses(full))
+    assert the(shown([("", "queue", 10), ("", "queue_limit", 10)], QUEUE)).first_s is None
+    cores = the(shown([("", "cpu_seconds_total", 50 + 1.96 * PER_S), ("", "cores", 2)], CORES))
+    assert (cores.used, cores.limit) == (pytest.approx(1.96), 2)
+    early = the(shown([("", "fds", steps((0, 100), (1, 50)))], FDS))
+    assert (early.state, early.first_s, early.peak_share) == ("clear", 0.0, 0.5)
 
 
 @pytest.mark.parametrize(("full", "state"), [(44, "approached"), (46, "reached")])
@@ -98,57 +130,14 @@ def test_workers_are_full_where_they_are_in_nine_of_ten_readings(full: int, stat
     assert the(found).state == state
 
 
-def test_one_reading_above_a_queues_limit_suffices_and_at_it_is_not_above() -> None:
-    full = shown([("80", "queue", steps((-1, 0), (5, 11), (6, 0))), ("80", "queue_limit", 10)], QUEUE)
-    assert (the(full).state, the(full).first_s, the(full).entity) == ("reached", 5.0, "80")
-    assert "accept queue of web (80)" in next(declared_clauses(full))
-    at_it = shown([("80", "queue", 10), ("80", "queue_limit", 10)], QUEUE)
-    assert (the(at_it).state, the(at_it).first_s, tuple(declared_clauses(at_it))) == ("approached", None, ())
-
-
-@pytest.mark.parametrize(("rate", "state"), [(1.96, "reached"), (1.7, "approached"), (1.2, "clear")])
-def test_a_counter_is_held_against_its_limit_by_its_growth(rate: float, state: str) -> None:
-    """Two cores: a mean of 1.96 is 0.98 of the limit, 1.2 is 0.6; a pause does not change the mean."""
-    one = the(shown([("", "cpu_seconds_total", 50 + rate * np.arange(-1, 11)), ("", "cores", 2)], CORES))
-    assert (one.state, one.used, one.limit) == (state, pytest.approx(rate), 2)
-
-
-@pytest.mark.parametrize(("own", "state"), [(0.9, "reached"), (0.5, "reached"), (0.03, "clear")])
-def test_a_core_that_others_fill_is_no_limit_of_the_service(own: float, state: str) -> None:
-    """The busiest core is full in both cases; if a stranger's loop fills it, the server is not SATURATED."""
-    hot = Limit("busiest core", "cpu", "hot", 1.0, at=0.95, own="cpu_seconds_total")
-    rows: Rows = [("", "hot", 1.0), ("", "cpu_seconds_total", own * np.arange(12))]
-    found = shown(rows, hot)
-    assert the(found).state == state
-    assert bool(list(declared_clauses(found))) == (state == "reached")
-    assert (the(found).first_s is None) == (state == "clear")
-    assert the(shown([("", "hot", 1.0)], hot)).state == "reached", "where nobody read its own use"
-
-
-def test_each_entity_has_its_own_limit_else_that_of_the_whole() -> None:
-    rows = [("a", "queue", 9), ("b", "queue", 2), ("a", "queue_limit", 10), ("", "queue_limit", 4)]
-    found = {one.entity: one.limit for one in shown(rows, QUEUE).limits}
-    assert found == {"a": 10, "b": 4}
-
-
-def test_without_a_limit_there_is_none() -> None:
+def test_each_entity_has_its_own_limit_else_that_of_the_whole_or_none() -> None:
     """A limit of 0 means none; a metric that nobody read gives nothing; one read later counts from then."""
+    rows = [("a", "queue", 9), ("b", "queue", 2), ("a", "queue_limit", 10), ("", "queue_limit", 4)]
+    assert {one.entity: one.limit for one in shown(rows, QUEUE).limits} == {"a": 10, "b": 4}
     assert shown([("80", "queue", 9), ("80", "queue_limit", 0)], QUEUE).limits == ()
-    assert shown([("80", "queue", 9)], QUEUE).limits == ()
-    assert shown([("", "other", 1)], FDS).limits == ()
+    assert shown([("80", "queue", 9)], QUEUE).limits == shown([("", "other", 1)], FDS).limits == ()
     late = the(shown([("80", "queue", 20), ("80", "queue_limit", steps((-1, 0), (7, 10)))], QUEUE))
     assert (late.first_s, late.limit) == (7.0, 10)
-
-
-def test_outside_the_window_a_full_limit_is_evidence_and_no_verdict() -> None:
-    """What was full only in the ramp is reported with its time, and does not make the server saturated."""
-    one = the(shown([("", "fds", steps((0, 100), (1, 50)))], FDS))
-    assert (one.state, one.first_s, one.peak_share) == ("clear", 0.0, 0.5)
-
-
-@pytest.mark.parametrize("share", [0.79, 0.81])
-def test_approached_is_above_80_percent(share: float) -> None:
-    assert the(shown([("", "fds", 100 * share)], FDS)).state == ("approached" if share > 0.8 else "clear")
 
 
 @pytest.mark.parametrize(
