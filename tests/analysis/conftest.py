@@ -104,7 +104,7 @@ Reading = tuple[int, str, str, str, str, float]
 
 def table_of(rows: Iterable[Reading]) -> dict[str, Any]:
     """Return a table of monitors' readings."""
-    types = {"offset_ns": "<i8", "value": float}
+    types: dict[str, Any] = {"offset_ns": "<i8", "value": float}
     columns = zip(READINGS, zip(*rows, strict=True), strict=True)
     return {name: np.array(cells, dtype=types.get(name, object)) for name, cells in columns}
 

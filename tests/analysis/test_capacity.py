@@ -311,7 +311,7 @@ def test_the_margin_is_the_log_distance_of_the_nearest_criterion() -> None:
 def test_users_who_hang_for_the_whole_window_break_a_share(failed: float, margin: float | None) -> None:
     """None of them sends a request in the kept window, so no share of that window is known."""
     none = Estimate(value=None, reason="no request is due in the kept window", why="no request")
-    counted = {"failed": Estimate(value=failed), "requests": Estimate(value=100.0)}
+    counted: dict[str, Any] = {"failed": Estimate(value=failed), "requests": Estimate(value=100.0)}
     found = reading([P95, SUCCESS], response__p95=none, success_rate=none, **counted)
     assert found.reading.margin == (None if margin is None else pytest.approx(margin))
 
