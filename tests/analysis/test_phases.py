@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from svload.analysis import ANALYSIS_VERSION, outside_load, own_verdicts, phases_of
-from svload.analysis.stacks import call_tree, function_shares, most_inclusive
+from svload.analysis.stacks import Frame, call_tree, function_shares, most_inclusive
 from svload.model.events import Event, EventKind
 from svload.model.stacks import Stacks
 
@@ -36,25 +36,16 @@ TRIALS = [{"reset": 1.0, "load": 20.0, "warm-up": 2.0}, {"reset": 0.5, "load": 2
 def test_phases_add_up_to_all_of_it_over_a_kill_and_a_resume() -> None:
     found = phases_of([*RUN, *RESUMED], TRIALS)
     assert list(found) == ["up", "reset", "warm-up", "load", "settle", "analyse", "other", "total"]
-    assert found["up"] == 7.0
-    assert found["reset"] == 1.5
-    assert found["total"] == 30.0 + 28.0
+    assert (found["up"], found["reset"], found["total"]) == (7.0, 1.5, 30.0 + 28.0)
     assert sum(found.values()) - found["total"] == pytest.approx(found["total"])
-
-
-def test_what_is_no_load_is_reported_with_its_share() -> None:
-    outside = outside_load(phases_of([*RUN, *RESUMED], TRIALS))
-    assert outside.seconds == pytest.approx(18.0)
-    assert outside.share == pytest.approx(18 / 58)
+    outside = outside_load(found)
+    assert (outside.seconds, outside.share) == pytest.approx((18.0, 18 / 58))
+    assert phases_of([], [])["total"] == 0, "of a run whose journal is gone"
 
 
 @pytest.mark.parametrize("phases", [{}, {"total": 5.0}, {"load": 5.0}, {"load": 5.0, "total": 0.0}])
 def test_nothing_is_reported_of_a_run_whose_time_is_not_known(phases: dict[str, float]) -> None:
     assert outside_load(phases) is None
-
-
-def test_a_run_whose_journal_is_gone_has_no_phases_but_its_trials():
-    assert phases_of([], [])["total"] == 0
 
 
 def sealed(trial: str, grade: str, version: int | None) -> Event:
@@ -75,23 +66,10 @@ def test_the_same_rules_and_unknown_ones_are_not(version: int | None) -> None:
 FOLDED = {"s;main;a": 6, "s;main;b;a": 3, "s;main;b;b": 4, "s;main;b;x_[k]": 5, "t;b": 2}
 
 
-def stacks(folded: dict[str, int]) -> Stacks:
-    return Stacks(service="s", rate_hz=99, window_s=1.0, samples=sum(folded.values()), folded=folded)
-
-
 def test_what_ran_itself_and_what_was_under_way_are_distinguished() -> None:
     shares = {one.name: (one.own, one.inclusive) for one in function_shares(FOLDED)}
     assert shares == {"a": (9, 9), "b": (6, 14), "x_[k]": (5, 5), "main": (0, 18)}
     assert [one.name for one in function_shares(FOLDED)] == ["a", "b", "x_[k]", "main"]
-
-
-def test_a_functions_own_samples_add_up_to_all() -> None:
-    assert sum(one.own for one in function_shares(FOLDED)) == 20
-    assert sum(frame_own(call_tree(FOLDED))) == 20
-
-
-def frame_own(frame) -> list[int]:
-    return [frame.own, *(own for called in frame.called.values() for own in frame_own(called))]
 
 
 def test_what_begins_each_thread_and_the_kernel_are_not_named_as_the_most_inclusive() -> None:
@@ -100,10 +78,13 @@ def test_what_begins_each_thread_and_the_kernel_are_not_named_as_the_most_inclus
     assert [one.name for one in most_inclusive(function_shares(begun), 1)] == ["b"]
 
 
-def test_a_function_without_samples_of_its_own_has_none_in_the_tree() -> None:
+def test_the_tree_holds_all_samples() -> None:
     root = call_tree(FOLDED)
     assert (root.samples, root.called["s"].samples, root.called["s"].called["main"].own) == (20, 18, 0)
+    assert sum(frame_own(root)) == 20
+    stacks = Stacks(service="s", rate_hz=99, window_s=1.0, samples=20, folded=FOLDED)
+    assert stacks.cpu_s == 20 / 99
 
 
-def test_samples_stand_for_seconds_of_cpu() -> None:
-    assert stacks(FOLDED).cpu_s == 20 / 99
+def frame_own(frame: Frame) -> list[int]:
+    return [frame.own, *(own for called in frame.called.values() for own in frame_own(called))]

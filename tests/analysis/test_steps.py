@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,8 +18,8 @@ from svload.analysis.runs import compare_runs
 from svload.analysis.view import Window
 from svload.model.columns import HISTOGRAM_METRICS, HISTOGRAMS, INTERVALS, SAMPLES, bucket
 from svload.model.executors import ConstantVus
-from svload.model.metrics import Source, metric_name, parse_metric
-from svload.model.results import GroupSummary, StepSummary
+from svload.model.metrics import MetricRef, Source, metric_name, parse_metric
+from svload.model.results import Estimate, GroupSummary, StepSummary
 from svload.model.study import CaseConfig, Comparison
 from svload.model.traffic import Group, Request, Scenario, Step
 
@@ -27,64 +28,63 @@ SLOW_MS, FAST_MS = 80, 5
 COUNT = 400
 
 
-def request(name: str) -> Request:
-    return Request(name=name, scheme="http", host="web", path=())
-
-
 def config() -> CaseConfig:
-    steps = tuple(Step(name=name, request=request(name)) for name in ("slow", "fast"))
-    group = Group(
-        name="users",
-        executor=ConstantVus(vus=1),
-        request=request("slow"),
-        scenarios=(Scenario(name="visit", steps=steps),),
-    )
-    return case_of(group)
+    slow, fast = (Request(name=name, scheme="http", host="web", path=()) for name in ("slow", "fast"))
+    steps = (Step(name="slow", request=slow), Step(name="fast", request=fast))
+    visit = Scenario(name="visit", steps=steps)
+    return case_of(Group(name="users", executor=ConstantVus(vus=1), request=slow, scenarios=(visit,)))
 
 
-def empty(schema: Any) -> dict[str, list[int]]:
-    return {name: [] for name in schema}
+def table(schema: Iterable[str], cells: Iterable[dict[str, int]]) -> dict[str, Any]:
+    """Return the columns of a table: 0 where a row says nothing."""
+    rows = list(cells)
+    return {name: np.array([row.get(name, 0) for row in rows], dtype=np.int64) for name in schema}
 
 
 def trial(rows: bool) -> Any:
     """Return a window of 400 iterations: a slow step, then a fast one, which fails in the first iteration."""
-    samples, intervals, histograms = empty(SAMPLES), empty(INTERVALS), empty(HISTOGRAMS)
+    samples, intervals, histograms = [], [], []
     for number in range(COUNT):
         for step, took in ((0, SLOW_MS), (1, FAST_MS)):
-            failed = step == 1 and number == 0
+            ok = int(step == 0 or number > 0)
             due = (number * 100 + step * 85) * MS
-            stamps = {"due_ns": due, "ready_ns": due, "begun_ns": due, "written_ns": due, "first_byte_ns": due + took * MS, "done_ns": due + took * MS}  # fmt: skip
-            one = {"step": step, "seq": number, "error": int(failed), "status": 200, "row": -1} | stamps
-            for name, column in samples.items():
-                column.append(one.get(name, 0))
-            cells = {"step": step, "interval": number, "due": 1, "begun": 1, "ok": int(not failed), "failed": int(failed), "completed_ok": int(not failed)}  # fmt: skip
-            for name, column in intervals.items():
-                column.append(cells.get(name, 0))
-            if not failed:
-                counted = {"step": step, "interval": number, "metric": HISTOGRAM_METRICS.index("response"), "bucket": bucket(took * MS), "count": 1}  # fmt: skip
-                for name, column in histograms.items():
-                    column.append(counted.get(name, 0))
-    steps = (
-        StepSummary(name="slow", due=COUNT, begun=COUNT, dropped=0, ok=COUNT, failed=0),
-        StepSummary(name="fast", due=COUNT, begun=COUNT, dropped=0, ok=COUNT - 1, failed=1),
-    )
-    summary = GroupSummary(name="users", due=2 * COUNT, begun=2 * COUNT, waiting=0, dropped=0, ok=2 * COUNT - 1, failed=1, in_flight=0,
-                           written=2 * COUNT, completed_in_window=2 * COUNT, ok_in_window=2 * COUNT - 1, steps=steps)  # fmt: skip
-    kept = {name: np.array(column if rows else [], dtype=np.int64) for name, column in samples.items()}
+            stamps = dict.fromkeys(("due_ns", "ready_ns", "begun_ns", "written_ns"), due)
+            stamps |= dict.fromkeys(("first_byte_ns", "done_ns"), due + took * MS)
+            samples.append({"step": step, "seq": number, "error": 1 - ok, "status": 200, "row": -1} | stamps)
+            place = {"step": step, "interval": number}
+            intervals.append(place | {"due": 1, "begun": 1, "ok": ok, "failed": 1 - ok, "completed_ok": ok})
+            counted = {
+                "metric": HISTOGRAM_METRICS.index("response"),
+                "bucket": bucket(took * MS),
+                "count": ok,
+            }
+            histograms += [place | counted] * ok
+    slow = StepSummary(name="slow", due=COUNT, begun=COUNT, dropped=0, ok=COUNT, failed=0)
+    steps = (slow, evolve(slow, name="fast", ok=COUNT - 1, failed=1))
+    made = dict.fromkeys(("due", "begun", "written", "completed_in_window"), 2 * COUNT)
+    made |= dict.fromkeys(("ok", "ok_in_window"), 2 * COUNT - 1) | {
+        "waiting": 0,
+        "dropped": 0,
+        "in_flight": 0,
+    }
+    summary = GroupSummary(name="users", failed=1, steps=steps, **made)
     return SimpleNamespace(
         summary=SimpleNamespace(groups=(summary,), imported=None, stopped="end", turns=None),
-        samples=kept,
-        intervals={name: np.array(column, dtype=np.int64) for name, column in intervals.items()},
-        histograms={name: np.array(column, dtype=np.int64) for name, column in histograms.items()},
+        samples=table(SAMPLES, samples if rows else ()),
+        intervals=table(INTERVALS, intervals),
+        histograms=table(HISTOGRAMS, histograms),
         lab=SimpleNamespace(faults=()),
         thinned=False,
     )
 
 
+def measured(rows: bool, *asked: MetricRef) -> dict[str, Estimate]:
+    return measure_trial(trial(rows), config(), Window(0, COUNT, 100 * MS), asked)
+
+
 @pytest.mark.parametrize("rows", [True, False])
 def test_steps_have_figures_of_their_own(rows: bool) -> None:
-    found = measure_trial(trial(rows), config(), Window(0, COUNT, 100 * MS))
-    value = {name: estimate.value for name, estimate in found.items()}
+    value = {name: estimate.value for name, estimate in measured(rows).items()}
     assert value["users.slow.response.p50"] == pytest.approx(SLOW_MS / 1e3, rel=0.01)
     assert value["users.fast.response.p50"] == pytest.approx(FAST_MS / 1e3, rel=0.01)
     assert value["users.slow.success_rate"] == 1
@@ -104,15 +104,18 @@ def test_a_step_is_named_by_its_group_and_itself() -> None:
         parse_metric("users.slow.response", owners)
 
 
-def test_a_full_name_identifies_its_metric_whatever_its_owner() -> None:
-    for name, metric in (
+@pytest.mark.parametrize(
+    ("name", "metric"),
+    [
         ("probe.response.p50", "response"),
         ("users.slow.success_rate", "success_rate"),
         ("users.response.response.p99.9", "response"),
         ("cache.cpu.mean", "cpu"),
         ("requests", "requests"),
-    ):
-        assert metric_name(name) == metric
+    ],
+)
+def test_a_full_name_identifies_its_metric_whatever_its_owner(name: str, metric: str) -> None:
+    assert metric_name(name) == metric
 
 
 OWNERS: dict[str, Source] = {"users": "traffic", "users.fast": "traffic"}
@@ -132,16 +135,12 @@ SECONDS = COUNT / 10
 )
 def test_ok_requests_within_the_limit_count(rows: bool, metric: str, within: int) -> None:
     """The one request that failed never counts, however fast it was."""
-    ref = parse_metric(metric, OWNERS)
-    found = measure_trial(trial(rows), config(), Window(0, COUNT, 100 * MS), [ref])
-    assert found[metric].value == pytest.approx(within / SECONDS)
-    assert found[metric].n == within
+    found = measured(rows, parse_metric(metric, OWNERS))[metric]
+    assert (found.value, found.n) == (pytest.approx(within / SECONDS), within)
 
 
 def test_without_being_asked_for_there_is_none() -> None:
-    assert not [
-        name for name in measure_trial(trial(True), config(), Window(0, COUNT, 100 * MS)) if "goodput" in name
-    ]
+    assert not [name for name in measured(True) if "goodput" in name]
 
 
 def test_a_study_may_gate_and_compare_it(closed: Bench) -> None:
