@@ -1,21 +1,27 @@
-"""Runs by turns, from their tables to the gate: planted effects are found, and nothing else."""
+"""Runs by turns, from their plan and tables to the gate: planted effects are found, and nothing else."""
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
 from collections.abc import Callable
 from math import isnan, log
 from pathlib import Path
 
 import numpy as np
 import pytest
+from benches.turns import ENDS, Cell, drawn_blocks, ended, shares, simulated
+from scipy import stats
 from tests.evolve import evolve
 from tests.support import SyntheticRun, TurnModel, make_run
 
 from svload import api
+from svload.analysis import limits
 from svload.analysis.claims.turned import Turned, _defer, _effect, _requests, _within_and_between
 from svload.analysis.claims.turns import Turns, by_turn
 from svload.analysis.judge import judge_trial
 from svload.analysis.readings import Series
+from svload.analysis.turn_plan import TurnPlan, least_rounds, seconds_apart, turn_plan, turns_of
 from svload.api.runs import FinalVerdicts
 from svload.model.errors import ExitCode
 from svload.model.executors import ConstantVus
@@ -23,6 +29,9 @@ from svload.model.results import TurnRecord
 from svload.run.configs import case_configs
 from svload.store import read_trial
 from svload.store.load_time import monitors_in_load_time, samples_in_load_time
+from svload.study import load_study, resolve
+from svload.study.compared_urls import ComparedUrls, compare_study
+from svload.study.quick_load import QuickLoad, study_text
 
 NONE = dict.fromkeys(("TC1", "TC2", "TC4", "TC5"), "not asked")
 
@@ -32,6 +41,11 @@ def made(folder: Path, turns: TurnModel, https: float = 1.0, more: tuple[str, ..
         folder, turns=turns, excluded=NONE | dict.fromkeys(more, "not asked"), replicates=8, vus=2,
         effects={"protocol": {"https": https}}, between_runs_sigma=0.01,
     )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def equal(tmp_path_factory: pytest.TempPathFactory) -> SyntheticRun:
+    return made(tmp_path_factory.mktemp("equal"), TurnModel())
 
 
 SLOW_NOW_AND_THEN = TurnModel(slow={"https": (1.6, 1.0, 1.0, 1.0, 1.0) * 2})
@@ -51,16 +65,6 @@ IN_FLIGHT = TurnModel(pause_ns=3_000_000)
         (IN_FLIGHT, 1.15, "open", "windows too short", ExitCode.REFUSED),
         (TurnModel(rounds=4), 1.0, "open", "5 are needed", ExitCode.REFUSED),
     ],
-    ids=[
-        "equal",
-        "slower",
-        "now and then",
-        "not warm",
-        "not warm, far",
-        "in flight",
-        "slower, in flight",
-        "few rounds",
-    ],
 )
 def test_a_gate_by_turns_says_what_was_planted(
     tmp_path: Path, turns: TurnModel, https: float, outcome: str, says: str, code: ExitCode
@@ -76,11 +80,10 @@ def test_one_block_has_no_ratio_over_all_requests_and_no_failures_are_blamed(tmp
     turns = TurnModel()
     findings = api.analyse(make_run(tmp_path, turns=turns, excluded=NONE, replicates=1, vus=2))
     (claim,) = findings.claims
-    assert claim.turns is not None
     two_sides_s = findings.sealed_trials // 2 * turns.duration_ns / 1e9
     assert findings.phases_s["load"] == pytest.approx(two_sides_s), "both sides are under one load"
-    assert claim.turns.pooled.value is None
-    assert claim.turns.pooled.reason == "no case has the 2 blocks that it needs"
+    pooled = claim.turns.pooled
+    assert (pooled.value, pooled.reason) == (None, "no case has the 2 blocks that it needs")
 
 
 @pytest.mark.parametrize(
@@ -110,19 +113,15 @@ def test_weather_that_both_sides_share_is_not_in_the_ratio(tmp_path: Path) -> No
     assert claim.gate.outcome == "fail"
 
 
-def test_a_trial_is_judged_in_load_time(tmp_path: Path) -> None:
-    run = made(tmp_path, TurnModel())
-    findings = api.analyse(run)
+def test_a_trial_is_judged_in_load_time(equal: SyntheticRun) -> None:
+    findings = api.analyse(equal)
     assert {trial.verdict.instrument for trial in findings.trials} == {"VALID"}
     name = findings.trials[0].trial
-    real, load = (read_trial(run.trial(name), clock=clock) for clock in ("real", "load"))
-    record = load.summary.turns
-    assert record is not None
+    real, load = (read_trial(equal.trial(name), clock=clock) for clock in ("real", "load"))
     assert load.samples["due_ns"].max() < 5_000_000_000 < real.samples["due_ns"].max()
-    assert np.array_equal(
-        load.samples["done_ns"] - load.samples["ready_ns"], real.samples["done_ns"] - real.samples["ready_ns"]
-    )
-    turn = Turns.of_record(record).of(real.samples["due_ns"])
+    took = [one.samples["done_ns"] - one.samples["ready_ns"] for one in (load, real)]
+    assert np.array_equal(*took)
+    turn = Turns.of_record(load.summary.turns).of(real.samples["due_ns"])
     assert np.array_equal(turn, load.samples["due_ns"] // 500_000_000)
 
 
@@ -198,7 +197,6 @@ def test_the_side_that_defers_work_is_not_hidden_by_the_other() -> None:
     """The treatment defers 8 % of its CPU, on average over its blocks; both sides together 4 %."""
     treatment = [of_side(0.5, 0.03), of_side(0.5, 0.05)]
     (found,) = _defer([[of_side(0.5, 0.0)] * 2, treatment])
-    assert found is not None
     assert "is 8 % of that within" in found.why
     assert list(_defer([[of_side(0.5, 0.0)] * 2, treatment[:0]])) == [None]
 
@@ -238,19 +236,135 @@ def test_turns_that_overlap_are_no_record(changes: dict[str, object]) -> None:
 
 
 @pytest.mark.parametrize(("in_turns", "grade"), [(True, "VALID"), (False, "REFUSED")])
-def test_sides_were_ramped_up_before_their_turns(tmp_path: Path, in_turns: bool, grade: str) -> None:
+def test_sides_were_ramped_up_before_their_turns(equal: SyntheticRun, in_turns: bool, grade: str) -> None:
     """The users of a ramp are missing in a load that begins with the ramp, but not in turns."""
-    run = made(tmp_path, TurnModel())
-    trial = read_trial(run.trial(run.sealed_trials()[0]))
-    config = case_configs(run.lock())[trial.case]
+    trial = read_trial(equal.trial(equal.sealed_trials()[0]))
+    config = case_configs(equal.lock())[trial.case]
     groups = tuple(
-        evolve(group, executor__ramp_up_ns=2_000_000_000)
-        if isinstance(group.executor, ConstantVus)
-        else group
-        for group in config.groups
+        evolve(one, executor__ramp_up_ns=2_000_000_000) if isinstance(one.executor, ConstantVus) else one
+        for one in config.groups
     )
     if not in_turns:
         trial = evolve(trial, summary__turns=None)
     result = judge_trial(trial, evolve(config, groups=groups))
     (accounting,) = [check for check in result.verdict.checks if check.check == "accounting"]
     assert accounting.grade == grade, accounting.sentence
+
+
+# The plan of a block's turns
+
+MS = 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("p99_ms", "per_s", "connections", "length_ms"),
+    [
+        (1, 1000, 0, 500),  # the minimum
+        (1, 0, 0, 500),  # no rate is known
+        (80, 1000, 0, 800),  # ten times the p99
+        (1, 40, 0, 800),  # 30 requests take 750 ms, with head and tail 31
+        (1, 40, 10, 1050),  # 40 of them
+        (200, 1000, 0, 2000),
+        (52, 1000, 0, 550),  # 520, rounded up to whole intervals
+        (400, 1000, 0, 4_000),
+        # a slow server asks for no more than leaves half of a turn measured: four times the p99 are not
+        (600, 1000, 0, 5_000),
+        (2000, 1000, 0, 16_000),
+    ],
+)
+def test_turn_fits_the_slower_side(p99_ms: float, per_s: float, connections: int, length_ms: int) -> None:
+    plan = turn_plan(p99_ms * MS, per_s, connections)
+    assert (plan.length_ns, plan.rounds) == (length_ms * MS, 10)
+    assert plan.length_ns % (limits.TURN_INTERVALS * MS) == 0, "intervals are whole milliseconds"
+
+
+def test_more_rounds_are_one_block_where_no_server_is_started(tmp_path: Path) -> None:
+    """Servers that svload starts are new in each block; with running servers a block is twice as long."""
+    study = compare_study(ComparedUrls(QuickLoad("http://127.0.0.1:1/"), "http://127.0.0.1:2/"))
+    path = tmp_path / "study.json"
+    path.write_text(study_text(study))
+    lock = load_study(path)
+    config = resolve(lock, lock.cases[0])
+    assert (least_rounds(config), config.starts_servers) == (20, False)
+    started = evolve(config.services[0], kit="command")
+    assert least_rounds(evolve(config, services=(started,))) == 10
+    assert turn_plan(MS, 1000, rounds=20).rounds == 20
+    assert turn_plan(MS, 1000, rounds=20, duration_ns=30_000 * MS).rounds == 60
+
+
+def test_the_time_between_stretches_is_drawn_between_its_ends() -> None:
+    found = [seconds_apart(seed, block) for seed in range(20) for block in range(2, 12)]
+    assert 1 <= min(found) < 1.2
+    assert 4.8 < max(found) <= 5
+    assert seconds_apart(3, 4) == seconds_apart(3, 4)
+
+
+@pytest.mark.parametrize(("duration_ms", "rounds"), [(2_000, 10), (12_300, 25)])
+def test_a_longer_duration_makes_more_rounds(duration_ms: int, rounds: int) -> None:
+    assert turn_plan(1e6, 1000, duration_ns=duration_ms * MS).rounds == rounds
+
+
+@pytest.mark.parametrize(("p99_ms", "pause_ms"), [(0, 50), (1, 50), (40, 80), (125, 250), (900, 1000)])
+def test_the_pause_is_twice_the_p99_within_bounds(p99_ms: float, pause_ms: int) -> None:
+    assert turn_plan(p99_ms * MS, 100).pause_ns == pause_ms * MS
+
+
+def test_turns_never_overlap_and_each_round_has_every_side_once() -> None:
+    plan = TurnPlan(500 * MS, 20 * MS, 10)
+    sides = turns_of(plan, 3, seed=7, block=2)
+    assert [len(one) for one in sides] == [10, 10, 10]
+    in_order = sorted((window, side) for side, windows in enumerate(sides) for window in windows)
+    assert in_order[0][0][0] == 0
+    gaps = {after[0][0] - before[0][1] for before, after in itertools.pairwise(in_order)}
+    assert (gaps, {end - begin for (begin, end), _ in in_order}) == ({20 * MS}, {500 * MS})
+    for turn in range(10):
+        assert sorted(side for _, side in in_order[3 * turn : 3 * turn + 3]) == [0, 1, 2]
+    assert in_order[-1][0][1] + 20 * MS == plan.seconds(3) * 1e9
+    assert plan.load_ns == 10 * 500 * MS
+
+
+def test_the_order_within_a_round_is_drawn_from_the_seed() -> None:
+    plan = TurnPlan(500 * MS, 20 * MS, 10)
+
+    def first(seed: int, block: int) -> list[int]:
+        sides = turns_of(plan, 2, seed, block)
+        return [int(b < a) for a, b in zip(*sides, strict=True)]
+
+    assert first(1, 1) == first(1, 1)
+    assert len({tuple(first(seed, block)) for seed in range(4) for block in range(4)}) > 12
+    counted = Counter(one for seed in range(20) for block in range(20) for one in first(seed, block))
+    assert counted[1] / counted.total() == pytest.approx(0.5, abs=0.04)
+
+
+# A few gates of the simulation of benches/turns.py
+
+GATES = 20
+MOST_ALARMS = stats.binom.ppf(0.999, GATES, 0.06) / GATES
+
+
+@pytest.mark.slow
+def test_turns_decide_what_trials_leave_open_on_a_core_with_two_speeds() -> None:
+    cell = Cell("log-normal", "closed", 20)
+    turns, trials = (shares(simulated(cell, GATES, way)[0], 0.02, 1, way) for way in (True, False))
+    assert turns.false_alarms <= MOST_ALARMS
+    assert turns.fails == 1
+    assert turns.equal_passes > 0.8
+    assert trials.equal_passes < 0.5
+    assert turns.margin_passes <= MOST_ALARMS
+
+
+def test_a_gate_that_ends_where_it_is_decided_is_seldom_wrong_and_ends_soon() -> None:
+    """The planted case is the interval's own level, looked at after each block."""
+    faster, calm, at_margin, slower = (
+        ended(drawn_blocks(ratio, 0.04, 0.06, 1000), *ENDS) for ratio in (0.5, 1, 1.05, 1.15)
+    )
+    assert calm.fails <= 0.005
+    assert at_margin.fails <= 0.065
+    assert at_margin.passes <= 0.05
+    assert slower.fails > 0.99
+    assert slower.blocks < 12
+    assert faster.passes > 0.99
+    assert faster.blocks < 7
+    careless = ended(drawn_blocks(1.05, 0.04, 0.06, 1000), 0.05, 0.05)
+    assert careless.fails > 0.065
+    assert careless.passes > 0.05
