@@ -191,65 +191,87 @@ def judged(check: str, *tables: Table) -> TableCheckResult:
     return result
 
 
-CLOSED = {"given": {"users": 50, "load": "closed"}}
-TIMES = "case,mean_before_s,mean_after_s\nA,{}\nB,{}\nC,{}\nD,{}\nE,{}\nF,{}"
-DESIGN = "case,load,server\nA,idle,hit\nB,idle,miss\nC,idle,hit\nD,busy,hit\nE,busy,miss\nF,busy,hit"
-PAIRS = "first_case,second_case,improvement_pct\nA,B,{}"
-CPUS = "cpus,throughput_per_s\n1.0,100\n{},{}"
-RATES = "case,success_before_pct,success_after_pct\nA,{},100"
-THINKS = "delay_ms,mean_response_ms,throughput_per_s\n0,250,200\n200,50,{}"
-IMPROVED = "case,mean_before_s,mean_after_s,improvement_pct\nA,1,{},{}"
-EACH = ("2,2",) * 4
-SHIFTED = "test,servers,median_ms,out_streams\n1,1,10,3\n1,1,10,6\n1,1,10,9\n2,2,{0},3\n2,2,{0},6\n2,2,{0},9"
-SENT = {"columns": {"mean": "response"}, "given": {"payload": "5 MB", "stated_unit": "ms"}}
-UP_TO = {"text": "80 %", "column": "improvement_pct", "value": 80}
-QUOTE = {"text": "A", "where": {"test": "A"}, "column": "median_ms"}
-MODEL = {"text": "y of x", "target": "y", "of": ["x"], "group": "g"}
+def pair(text: str, planted: object, clean: object, **about: Any) -> tuple[list[Table], list[Table]]:
+    """Return a planted and a clean table, from a text with the place of what differs."""
+    return [table(text.format(planted), **about)], [table(text.format(clean), **about)]
 
 
 def times(*cells: str) -> Table:
-    return table(TIMES.format(*cells), "times")
+    """Return six cases with their means before and after; those that are not given are equal."""
+    rows = [f"{case},{one}" for case, one in zip("ABCDEF", [*cells, *["2,2"] * 6], strict=False)]
+    return table("\n".join(["case,mean_before_s,mean_after_s", *rows]), "times")
 
 
-PAIR = table(PAIRS.format(50), "one")
+def rates(before_pct: float) -> Table:
+    return table(f"case,success_before_pct,success_after_pct\nA,{before_pct},100", "rates")
+
+
+def improved(pct: int, name: str = "one") -> Table:
+    return table(f"first_case,second_case,improvement_pct\nA,B,{pct}", name)
+
+
+CLOSED = {"given": {"users": 50, "load": "closed"}}
+CPUS = "cpus,throughput_per_s\n1.0,100\n"
+THINKS = "delay_ms,mean_response_ms,throughput_per_s\n0,250,200\n200,50,{}"
+IMPROVED = "case,mean_before_s,mean_after_s,improvement_pct\nA,1,{}"
+DESIGN = "case,load,server\nA,idle,hit\nB,idle,miss\nC,idle,hit\nD,busy,hit\nE,busy,miss\nF,busy,hit"
+HITS = table(DESIGN, "cases")
+NAMED = [times("2,4", "1,1"), improved(50)]
+SHIFTED = "test,servers,median_ms,out_streams\n1,1,10,3\n1,1,10,6\n1,1,10,9\n2,2,{0},3\n2,2,{0},6\n2,2,{0},9"
+SENT = {"columns": {"mean": "response"}, "given": {"payload": "5 MB", "stated_unit": "ms"}}
+UP_TO = {"text": "80 %", "column": "improvement_pct", "value": 80}
+QUOTE = {"text": "A", "where": {"test": "A"}, "column": "median_ms", "value": 13}
+MODEL = {"text": "y of x", "target": "y", "of": ["x"], "group": "g"}
+GROUPS = "g,x,y\na,1,10\na,2,20\nb,{0}1,10\nb,{0}2,20\nc,{0}{0}1,10\nc,{0}{0}2,20"
+ONE = "a,mean_ms\n1,1"
 CASES: list[tuple[str, list[Table], list[Table]]] = [
     # check; tables in which it finds something, those just beyond its limit; tables just within or clean
-    ("littles-law", *([table(f"cpus,mean_response_ms,throughput_per_s\n1,{ms},5", **CLOSED)] for ms in (10_350, 10_250))),
-    ("delay-is-think-time", *([table(THINKS.format(rate), **CLOSED)] for rate in (208, 212))),
-    ("think-time-slows", *([table(f"delay_ms,mean_response_ms\n0,250\n200,{ms}", **CLOSED)] for ms in (350, 255))),
-    ("saturated-from-first-level", *([table(f"users,throughput_per_s\n1,100\n4,105\n16,{most}")] for most in (114, 120))),
-    ("saturated-from-first-level", *([table(f"users,throughput_per_s\n1,100\n4,101{more}")] for more in ("\n16,99", ""))),
-    ("ramp-in-statistics", *([table(f"users,run_time_s,mean_response_ms\n50,{s},5", given={"spawn_rate": "1/s"})] for s in (450, 550))),
-    ("limit-never-acted", *([table(CPUS.format(0.5, rate))] for rate in (86, 82))),
-    ("smaller-limit-faster", *([table(CPUS.format(0.9, rate))] for rate in (106, 104))),
-    ("elasticity-out-of-range", *([table(CPUS.format(0.9, rate))] for rate in (86.5, 89))),
-    ("elasticity-out-of-range", *([table(CPUS.format(0.9, rate))] for rate in (102.5, 101.8))),
-    ("elasticity-out-of-range", *([table(CPUS.format(0.9, rate))] for rate in (70, 90))),
-    ("means-of-survivors", *([times("1,3", "2,2", *EACH), table(RATES.format(before), "rates")] for before in (99.4, 99.6))),
-    ("means-of-survivors", *([times(slower, "2,2", *EACH), table(RATES.format(60), "rates")] for slower in ("1,3", "3,1"))),
-    ("improvement-over-the-larger", *([table(IMPROVED.format(4, stated))] for stated in (-70, -68))),
-    ("improvement-over-the-larger", *([table(IMPROVED.format(after, -28))] for after in (1.4, 1.36))),
-    ("improvement-over-the-larger", [table(IMPROVED.format(4, -75))], [table(IMPROVED.format(4, "-300\nB,4,1,75"))]),
-    ("means-not-named", *([times("2,4", "1,1", *EACH), PAIR, table(PAIRS.format(other), "other")] for other in (75, 50))),
-    ("effect-reverses", *([times(f"1,{after}", f"1.3,{other}", *EACH), PAIR] for after, other in ((2.6, 2.0), (2.3, 2.0)))),
-    ("effect-reverses", *([times(f"1,{after}", f"{other},1", *EACH), PAIR] for after, other in ((2, 1.3), (2, 1.2)))),
-    ("gain-from-one-level", *([times("2,1", "2,1", "2,1", *more), table(DESIGN, "cases")] for more in (("1,2", "1,2", "2,1"), ("2,1", "2,1", "1,2")))),
-    ("headline-rows", *([table(f"case,improvement_pct\nA,80\nB,{other}\nC,-60", headlines=[UP_TO])] for other in (5, 80.4))),
-    ("hits-unverified", *([times("2,2.6", f"2,{miss}", *EACH), table(DESIGN, "cases")] for miss in (2.0, 2.2))),
-    ("layers-at-once", *([table(f"layer,parameter,default,final\ncache,threads,1,2\nkernel,backlog,1,{final}")] for final in (2, 1))),
-    ("no-replicates", [table("case,mean_ms\nA,1")], [table("case,mean_ms,ci_low,ci_high\nA,1,0.9,1.1")]),
-    ("unmentioned-shift", *([table(SHIFTED.format(ms), derive={"servers": "test.0"})] for ms in (23, 17))),
-    ("unmentioned-shift", *([table(SHIFTED.format(ms).replace("\n1,", "\nram,"), derive={"test": "id.0"})] for ms in (23, 17))),
-    ("unit-impossible", *([table(f"users,mean\n1,{ms}", **SENT)] for ms in (0.36, 0.46))),
-    ("too-few-requests", *([table(f"size,requests\n1,{count}")] for count in (90, 110))),
-    ("not-bracketed", *([table(f"size,n_star\n1,{at}")] for at in (1, 4))),
-    ("bottleneck-without-evidence", [table("size,bottleneck\n1,CPU")], [table("size,cpu_pct,bottleneck\n1,99,CPU")]),
-    ("mean-far-from-median", *([table(f"case,median_ms,mean_ms\nA,1,{mean}")] for mean in (2.3, 1.7))),
-    ("quote-differs", *([table("test,median_ms,cpu_pct\nA,13,20", quotes=[QUOTE | {"value": stated}])] for stated in (20, 13))),
-    ("held-out-prediction", *([table(f"g,x,y\na,1,10\na,2,20\n{others}", models=[MODEL])] for others in ("b,10,10\nb,20,20\nc,100,10\nc,200,20", "b,1,10\nb,2,20\nc,1,10\nc,2,20"))),
-    ("same-host", *([table("a,mean_ms\n1,1", **about)] for about in ({"given": {"same_host": True}}, {}))),
-    ("generator-shared", *([table("a,mean_ms\n1,1", given=given)] for given in ({"generator_shares": "its disk"}, {"same_host": True}))),
-]  # fmt: skip
+    ("littles-law", *pair("cpus,mean_response_ms,throughput_per_s\n1,{},5", 10_350, 10_250, **CLOSED)),
+    ("delay-is-think-time", *pair(THINKS, 208, 212, **CLOSED)),
+    ("think-time-slows", *pair("delay_ms,mean_response_ms\n0,250\n200,{}", 350, 255, **CLOSED)),
+    ("saturated-from-first-level", *pair("users,throughput_per_s\n1,100\n4,105\n16,{}", 114, 120)),
+    ("saturated-from-first-level", *pair("users,throughput_per_s\n1,100\n4,101{}", "\n16,99", "")),
+    (
+        "ramp-in-statistics",
+        *pair("users,run_time_s,mean_response_ms\n50,{},5", 450, 550, given={"spawn_rate": "1/s"}),
+    ),
+    ("limit-never-acted", *pair(CPUS + "0.5,{}", 86, 82)),
+    ("smaller-limit-faster", *pair(CPUS + "0.9,{}", 106, 104)),
+    ("elasticity-out-of-range", *pair(CPUS + "0.9,{}", 86.5, 89)),
+    ("elasticity-out-of-range", *pair(CPUS + "0.9,{}", 102.5, 101.8)),
+    ("means-of-survivors", [times("1,3"), rates(99.4)], [times("1,3"), rates(99.6)]),
+    ("means-of-survivors", [times("1,3"), rates(60)], [times("3,1"), rates(60)]),
+    ("improvement-over-the-larger", *pair(IMPROVED, "4,-70", "4,-68")),
+    ("improvement-over-the-larger", *pair(IMPROVED, "1.4,-28", "1.36,-28")),
+    ("improvement-over-the-larger", *pair(IMPROVED, "4,-75", "4,-300\nB,4,1,75")),
+    ("means-not-named", [*NAMED, improved(75, "other")], [*NAMED, improved(50, "other")]),
+    ("effect-reverses", [times("1,2.6", "1.3,2"), improved(50)], [times("1,2.3", "1.3,2"), improved(50)]),
+    ("effect-reverses", [times("1,2", "1.3,1"), improved(50)], [times("1,2", "1.2,1"), improved(50)]),
+    (
+        "gain-from-one-level",
+        [times(*["2,1"] * 3, "1,2", "1,2", "2,1"), HITS],
+        [times(*["2,1"] * 5, "1,2"), HITS],
+    ),
+    ("headline-rows", *pair("case,improvement_pct\nA,80\nB,{}\nC,-60", 5, 80.4, headlines=[UP_TO])),
+    ("hits-unverified", [times("2,2.6", "2,2"), HITS], [times("2,2.6", "2,2.2"), HITS]),
+    ("layers-at-once", *pair("layer,parameter,default,final\ncache,threads,1,2\nkernel,backlog,1,{}", 2, 1)),
+    ("no-replicates", *pair("case,mean_ms{}", "\nA,1", ",ci_low,ci_high\nA,1,0.9,1.1")),
+    ("unmentioned-shift", *pair(SHIFTED, 23, 17, derive={"servers": "test.0"})),
+    ("unmentioned-shift", *pair(SHIFTED.replace("\n1,", "\nram,"), 23, 17, derive={"test": "id.0"})),
+    ("unit-impossible", *pair("users,mean\n1,{}", 0.36, 0.46, **SENT)),
+    ("too-few-requests", *pair("size,requests\n1,{}", 90, 110)),
+    ("not-bracketed", *pair("size,n_star\n1,{}", 1, 4)),
+    ("bottleneck-without-evidence", *pair("size,{},CPU", "bottleneck\n1", "cpu_pct,bottleneck\n1,99")),
+    ("mean-far-from-median", *pair("case,median_ms,mean_ms\nA,1,{}", 2.3, 1.7)),
+    ("quote-differs", *pair("test,median_ms,cpu_pct\nA,{},20", 20, 13, quotes=[QUOTE])),
+    ("held-out-prediction", *pair(GROUPS, 10, "", models=[MODEL])),
+    ("same-host", [table(ONE, given={"same_host": True})], [table(ONE)]),
+    (
+        "generator-shared",
+        [table(ONE, given={"generator_shares": "its disk"})],
+        [table(ONE, given={"same_host": True})],
+    ),
+]
 
 
 @pytest.mark.parametrize(("check", "planted", "clean"), CASES)
@@ -267,13 +289,13 @@ def test_it_finds_what_is_planted_and_nothing_else(
     [
         table("users,cpus,throughput_per_s\n1,1,1e300\n1,2,1e-300"),
         table("users,mean_response_ms\n1,1e-320", given={"payload": "5 MB", "stated_unit": "ns"}),
-        table("users,mean_ms\n1,1e300\n2,1\n3,2", models=[{"text": "x", "target": "users", "of": ["mean_ms^2"], "group": "users"}]),
+        table("g,x,y\n1,1e300,1\n2,1,2\n3,2,3", models=[MODEL | {"of": ["x^2"]}]),
         table("users,delay_ms,mean_response_ms\n1,-5,5"),
         table("users,run_time_s,delay_ms,mean_response_ms\n0,0,5,5", given={"spawn_rate": "1/s"}),
         table("case,mean_before_s,mean_after_s,first_case,second_case\nA,1e300,1,A,B\nB,1e-300,2,A,B"),
     ],
     ids=["ratio", "unit", "square", "negative delay", "nobody for no time", "ratio of times"],
-)  # fmt: skip
+)
 def test_no_check_fails_at_an_extreme_cell(odd: Table) -> None:
     judge_tables([odd])
 
