@@ -3,9 +3,9 @@ the truth is known. The true value of a number lies within its range in 95 % of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -40,8 +40,20 @@ def one_trial(bench: Bench, planter: Planter, loop: str = "open") -> Planted:
     return planted(bench, np.random.default_rng(3), planter, "burns", loop)
 
 
+@pytest.fixture(scope="module")
+def quiet(closed: Bench) -> Planted:
+    return one_trial(closed, nothing)
+
+
 def evenly(seconds: float) -> Counter:
     return np.array([0.0, END_S]), np.array([0.0, seconds])
+
+
+def beside(quiet: Planted, **seconds: float | Counter | None) -> TrialData:
+    """Return the quiet trial with these readings only: counters, or seconds over the whole of it."""
+    monitors = {name: column[:0] for name, column in quiet.trial.monitors.items()}
+    counters = {name: evenly(one) if isinstance(one, int | float) else one for name, one in seconds.items()}
+    return read(replace(quiet.trial, monitors=monitors), END_S, **counters)
 
 
 @pytest.mark.parametrize("kind", ["strangers 0.5 s", "stops", "steal"])
@@ -83,54 +95,43 @@ def test_the_calm_part_of_a_trial_bounds_its_numbers(closed: Bench, monkeypatch:
     assert coarse < wide - 0.02
 
 
-def test_what_nobody_read_takes_the_widest_range(closed: Bench) -> None:
+def test_what_nobody_read_takes_the_widest_range(quiet: Planted) -> None:
     """Never the narrowest: the less is known, the wider the range."""
-    quiet = one_trial(closed, nothing)
-    unread = read(_unread(quiet), END_S, others=None)
-    found = ranged(unread, quiet.config)["response.p50"]
+    found = ranged(beside(quiet, others=None), quiet.config)["response.p50"]
     assert (found.below, found.above, found.grade) == (0.97, 4.0, "WEAK")
 
 
-def test_a_hog_on_the_server_s_core_is_seen_by_what_the_server_waited(closed: Bench) -> None:
+def test_a_hog_on_the_server_s_core_is_seen_by_what_the_server_waited(quiet: Planted) -> None:
     """The planted server waited for half of the time, the clean one never."""
-    quiet = one_trial(closed, nothing)
     wide, clean = (
-        ranged(
-            read(_unread(quiet), END_S, others=evenly(END_S), waits=evenly(waits_s), cpu=evenly(6.0)),
-            quiet.config,
-        )
+        ranged(beside(quiet, others=END_S, waits=waits_s, cpu=6.0), quiet.config)["response.p50"].below
         for waits_s in (10.0, 0.0)
     )
-    assert (wide["response.p50"].below or 0.0) > 0.3
-    assert clean["response.p50"].below == 0.0
+    assert wide > 0.3
+    assert clean == 0.0
 
 
 @pytest.mark.parametrize(("others_s", "waits_s", "below"), [(13, 2, 0.97), (11, 2, 0.9), (13, 0.5, 0.9)])
 def test_beside_more_than_was_fitted_nothing_narrows_a_range(
-    closed: Bench, others_s: float, waits_s: float, below: float
+    quiet: Planted, others_s: float, waits_s: float, below: float
 ) -> None:
     """Servers waited for a tenth of the time, beside 65 % and 55 % of other programs, or hardly at all."""
-    quiet = one_trial(closed, nothing)
-    trial = read(_unread(quiet), END_S, others=evenly(others_s), waits=evenly(waits_s), cpu=evenly(0.1))
+    trial = beside(quiet, others=others_s, waits=waits_s, cpu=0.1)
     found = ranged(trial, quiet.config)["response.p50"].below or 0.0
     assert found == below if below > 0.9 else 0.0 < found < below
 
 
 @pytest.mark.parametrize("waits_s", [3.0, 3.3])
-def test_a_backlog_that_others_may_have_caused_says_nothing(closed: Bench, waits_s: float) -> None:
+def test_a_backlog_that_others_may_have_caused_says_nothing(
+    closed: Bench, quiet: Planted, waits_s: float
+) -> None:
     """Four in five of the due requests are completed; 19 in 20 would be with 16 % more time."""
-    quiet = one_trial(closed, nothing)
     due = np.arange(0.0, END_S, 0.01)
     made, config = as_trial(closed, Requests(due, due / 0.8 + 0.02), END_S)
     trial = read(made, END_S, others=evenly(8.0), waits=evenly(waits_s), cpu=evenly(6.0))
     found = ranged(trial, evolve(config, groups=quiet.config.groups))
     below, above = found["response.p50"].below or 0.0, found["throughput"].above or 0.0
     assert (below == 0.97, above == pytest.approx(0.25, abs=0.01)) == ((waits_s > 3.15,) * 2)
-
-
-@pytest.fixture(scope="module")
-def quiet(closed: Bench) -> Planted:
-    return one_trial(closed, nothing)
 
 
 def lost_of(quiet: Planted, trial: TrialData) -> Lost:
@@ -152,19 +153,16 @@ def lost_of(quiet: Planted, trial: TrialData) -> Lost:
 def test_what_waits_hand_on(
     quiet: Planted, others_s: float, waits_s: float, cpu_s: float, handed_on_s: float
 ) -> None:
-    trial = read(_unread(quiet), END_S, others=evenly(others_s), waits=evenly(waits_s), cpu=evenly(cpu_s))
+    trial = beside(quiet, others=others_s, waits=waits_s, cpu=cpu_s)
     assert lost_of(quiet, trial).handed_on_s.sum() == pytest.approx(handed_on_s, rel=0.02)
 
 
 def test_other_programs_are_taken_to_share_two_cores_where_nobody_read_the_waits(quiet: Planted) -> None:
     """0.4 of 4 cores: a fifth of two, of which a twentieth has no effect."""
-    trial = read(_unread(quiet), END_S, others=evenly(8.0))
+    trial = beside(quiet, others=8.0)
     trial = without_readings(trial, trial.monitors["monitor"] == "switches")
-    more = [
-        (at * 10**9, "", "host", f"cpu{core}", "busy_seconds_total", 0.0)
-        for core in (1, 2, 3)
-        for at in (0, 20)
-    ]
+    cores = (f"cpu{core}" for core in (1, 2, 3))
+    more = [(at, "", "host", core, "busy_seconds_total", 0.0) for core in cores for at in (0, 20 * 10**9)]
     found = lost_of(quiet, with_rows(trial, more))
     assert found.handed_on_s.sum() == pytest.approx(0.15 * END_S / (1 - 0.15), rel=0.02)
 
@@ -172,7 +170,7 @@ def test_other_programs_are_taken_to_share_two_cores_where_nobody_read_the_waits
 def beside_a_spell(quiet: Planted, length_s: float, cpu_s: float) -> Lost:
     """Let other programs have the whole core from 2 s on, for this long."""
     spells = within([(2.0, 2.0 + length_s)])
-    return lost_of(quiet, read(_unread(quiet), END_S, others=spells, waits=spells, cpu=evenly(cpu_s)))
+    return lost_of(quiet, beside(quiet, others=spells, waits=spells, cpu=cpu_s))
 
 
 @pytest.mark.parametrize(("share", "clogged"), [(0.45, False), (0.55, True)])
@@ -196,7 +194,7 @@ def group_of(quiet: Planted) -> GroupView:
     return group
 
 
-def beside(
+def disturbed_group(
     group: GroupView, index: float = 0.0, disturbed: slice = slice(0, 1), strangers: float = 0.0
 ) -> _OfGroup:
     """Return the group where this index of disturbance was lost, all of it in the first interval, and
@@ -207,17 +205,12 @@ def beside(
     return _OfGroup(group, group, Lost(handed_on_s, 0.0, 0.0, 0.0, strangers, where), group.window, [group])
 
 
-def bounded(
-    quiet: Planted, stat: str, index: float = 0.0, disturbed: slice = slice(0, 1), strangers: float = 0.0
-) -> tuple[float, float, float]:
-    """Return the range of a statistic beside such a disturbance, and its value."""
+def bounded(quiet: Planted, stat: str, **how: Any) -> tuple[float, float, float]:
+    """Return the range of a statistic in `disturbed_group(…, **how)`, and its value."""
     group = group_of(quiet)
     number = f"{group.name}.response.{stat}"
     value = measured(quiet.trial, quiet.config, [stat])[number].value
-    assert value is not None
-    bound = beside(group, index, disturbed, strangers).bound(number, value)
-    assert bound is not None
-    return (*bound, value)
+    return (*disturbed_group(group, **how).bound(number, value), value)
 
 
 def test_the_goodput_without_a_disturbance_lies_within_the_range(closed: Bench) -> None:
@@ -227,7 +220,7 @@ def test_the_goodput_without_a_disturbance_lies_within_the_range(closed: Bench) 
         one = planted(closed, np.random.default_rng([seed, len(kind)]), FITTED[kind], "burns", loop)
         number = f"{group_of(one).name}.goodput({one.true['p95'] * (0.9 + 0.1 * seed):.6f} s)"
         seen, true = (
-            due_within(group_of(replace(one, trial=trial)), number) for trial in (one.trial, one.twin)
+            due_within(group_of(replace(one, trial=made)), number) for made in (one.trial, one.twin)
         )
         bound = _OfGroup(*[group_of(one)] * 2, lost_of(one, one.trial), group_of(one).window, [group_of(one)])
         found = bound.bound(number, seen / END_S)
@@ -243,7 +236,7 @@ def test_beside_more_than_was_fitted_all_due_requests_may_be_within_a_limit(
     quiet: Planted, others_s: float, whole: bool
 ) -> None:
     """They are due at fixed times, so a disturbance never adds one."""
-    trial = read(_unread(quiet), END_S, others=evenly(others_s), waits=evenly(1.1), cpu=evenly(0.1))
+    trial = beside(quiet, others=others_s, waits=1.1, cpu=0.1)
     group, number = group_of(quiet), f"{group_of(quiet).name}.goodput({quiet.true['p50']:.6f} s)"
     inside = due_within(group, number)
     bound = _OfGroup(group, group, lost_of(quiet, trial), group.window, [group]).bound(number, inside / END_S)
@@ -253,17 +246,16 @@ def test_beside_more_than_was_fitted_all_due_requests_may_be_within_a_limit(
 
 @pytest.mark.parametrize(("stat", "times"), [("mean", 3), ("p50", 3), ("p90", 7), ("p95", 8), ("p99", 9)])
 def test_a_push_above_a_tenth_is_bounded_by_calm_requests(quiet: Planted, stat: str, times: float) -> None:
-    below, *_ = bounded(quiet, stat, (1 / (1 - 0.09) - 1) / times)
-    assert below == pytest.approx(0.09)
-    below, *_ = bounded(quiet, stat, (1 / (1 - 0.11) - 1) / times)
-    assert below < 0.08
+    by_index, by_calm = (bounded(quiet, stat, index=(1 / (1 - push) - 1) / times)[0] for push in (0.09, 0.11))
+    assert by_index == pytest.approx(0.09)
+    assert by_calm < 0.08
 
 
 @pytest.mark.parametrize(("calm", "enough"), [(0.045, False), (0.055, True)])
 def test_a_twentieth_of_the_requests_must_be_calm(quiet: Planted, calm: float, enough: bool) -> None:
     due = group_of(quiet).intervals["due"]
     first = int(np.searchsorted(np.cumsum(due), (1 - calm) * due.sum()))
-    below, *_ = bounded(quiet, "p50", 4.0, slice(0, first + 1))
+    below, *_ = bounded(quiet, "p50", index=4.0, disturbed=slice(0, first + 1))
     assert (below < 0.7) == enough
 
 
@@ -272,19 +264,16 @@ def test_a_request_is_disturbed_from_three_times_its_time_in_flight_before(quiet
     group = group_of(quiet)
     cells = dict(group.intervals)
     cells["response_sum_ns"] = (cells["ok"] + cells["failed"]) * round(9.9 * group.window.interval_ns)
-    _, share, _ = beside(replace(group, intervals=cells), disturbed=slice(300, 301))._calm
+    _, share, _ = disturbed_group(replace(group, intervals=cells), disturbed=slice(300, 301))._calm
     assert share == pytest.approx(1 - cells["due"][270:301].sum() / cells["due"].sum())
 
 
 def test_the_mean_of_calm_requests_may_miss_that_of_all_by_two_and_a_half_errors(quiet: Planted) -> None:
     """Half of the requests are calm; a 95 % interval reaches over two errors."""
     half = slice(0, 300)
-    calm, share, _ = beside(group_of(quiet), disturbed=half)._calm
-    population = calm.population("response")
-    assert population is not None
-    mean = population.stats(["mean"])["mean"]
-    assert mean.value is not None and mean.low is not None
-    below, _, value = bounded(quiet, "mean", 1.0, half)
+    calm, share, _ = disturbed_group(group_of(quiet), disturbed=half)._calm
+    mean = calm.population("response").stats(["mean"])["mean"]
+    below, _, value = bounded(quiet, "mean", index=1.0, disturbed=half)
     least = mean.value - 2.5 * (mean.value - mean.low) / 2 * (1 - share) ** 0.5
     assert below == pytest.approx(max(1 - least / value, 0.0))
     assert below > 0
@@ -295,7 +284,7 @@ def test_one_calm_request_must_lie_above_a_percentile(quiet: Planted, count: int
     due = group_of(quiet).intervals["due"]
     assert count > 0.06 * due.sum()
     first = int(np.searchsorted(np.cumsum(due), due.sum() - count))
-    below, *_ = bounded(quiet, "p99", 4.0, slice(0, first + 1))
+    below, *_ = bounded(quiet, "p99", index=4.0, disturbed=slice(0, first + 1))
     assert (below < 0.7) == enough
 
 
@@ -305,29 +294,22 @@ def test_a_busy_core_needs_no_time_to_wake(quiet: Planted, strangers: float, gai
     assert above * value == pytest.approx(gain_s)
 
 
-def _unread(planted: Planted) -> TrialData:
-    monitors = {name: column[:0] for name, column in planted.trial.monitors.items()}
-    return replace(planted.trial, monitors=monitors)
-
-
-DISTURBED: Sequence[tuple[str, Callable[[TrialData], TrialData]]] = [
-    ("others", lambda trial: with_readings(trial, "others", "cpu_seconds_total", lambda at, _: 1.6 * at, "")),
-    ("steal", lambda trial: with_readings(trial, "host", "steal_seconds_total", lambda at, _: 0.4 * at)),
-    (
-        "waits",
-        lambda trial: with_readings(trial, "generator", "run_queue_seconds_total", lambda at, _: 0.5 * at),
-    ),
-]
-
-
-@pytest.mark.parametrize(("name", "plant"), DISTURBED, ids=[name for name, _ in DISTURBED])
+@pytest.mark.parametrize(
+    ("monitor", "metric", "per_s", "entity"),
+    [
+        ("others", "cpu_seconds_total", 1.6, ""),
+        ("host", "steal_seconds_total", 0.4, None),
+        ("generator", "run_queue_seconds_total", 0.5, None),
+    ],
+)
 def test_disturbances_refuse_no_trial(
-    closed: Bench, name: str, plant: Callable[[TrialData], TrialData]
+    closed: Bench, monitor: str, metric: str, per_s: float, entity: str | None
 ) -> None:
     trial = closed.trial("TC0.r1")
-    result = judge_trial(plant(trial), closed.config(trial))
+    planted = with_readings(trial, monitor, metric, lambda at, _: per_s * at, entity)
+    result = judge_trial(planted, closed.config(trial))
     assert {one.grade for one in result.metrics.values()} <= {"VALID", "WEAK"}
     median = result.metrics["probe.response.p50"]
-    if name != "waits":  # those of the load are measured request by request
+    if monitor != "generator":  # waits of the load are measured request by request
         assert median.grade == "WEAK"
         assert median.belief.below
