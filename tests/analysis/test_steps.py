@@ -18,7 +18,7 @@ from svload.analysis.runs import compare_runs
 from svload.analysis.view import Window
 from svload.model.columns import HISTOGRAM_METRICS, HISTOGRAMS, INTERVALS, SAMPLES, bucket
 from svload.model.executors import ConstantVus
-from svload.model.metrics import MetricRef, Source, metric_name, parse_metric
+from svload.model.metrics import MetricRef, Source, parse_metric
 from svload.model.results import Estimate, GroupSummary, StepSummary
 from svload.model.study import CaseConfig, Comparison
 from svload.model.traffic import Group, Request, Scenario, Step
@@ -93,29 +93,6 @@ def test_steps_have_figures_of_their_own(rows: bool) -> None:
     assert (value["users.requests"], value["users.fast.requests"]) == (2 * COUNT, COUNT)
     assert value["users.throughput"] == pytest.approx(2 * value["users.fast.throughput"], rel=0.01)
     assert "users.fast.connections" not in value
-
-
-def test_a_step_is_named_by_its_group_and_itself() -> None:
-    owners = {"users": "traffic", "users.fast": "traffic", "fast": "service"}
-    ref = parse_metric("users.fast.response.p95", owners)
-    assert (ref.owner, ref.metric.name, ref.stat) == ("users.fast", "response", "p95")
-    assert parse_metric("users.response", owners).owner == "users"
-    with pytest.raises(ValueError, match="slow"):
-        parse_metric("users.slow.response", owners)
-
-
-@pytest.mark.parametrize(
-    ("name", "metric"),
-    [
-        ("probe.response.p50", "response"),
-        ("users.slow.success_rate", "success_rate"),
-        ("users.response.response.p99.9", "response"),
-        ("cache.cpu.mean", "cpu"),
-        ("requests", "requests"),
-    ],
-)
-def test_a_full_name_identifies_its_metric_whatever_its_owner(name: str, metric: str) -> None:
-    assert metric_name(name) == metric
 
 
 OWNERS: dict[str, Source] = {"users": "traffic", "users.fast": "traffic"}

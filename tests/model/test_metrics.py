@@ -42,6 +42,7 @@ def test_a_limit_has_one_spelling(typed: str, spelt: str) -> None:
     ("typed", "spelt"),
     [
         ("response", "response"),
+        ("users.response", "users.response"),
         ("users.fast.response.p50", "users.fast.response.p50"),
         ("users.http_req_duration.p(99.9)", "users.response.p99.9"),
         ("errors", "error_rate"),
@@ -65,11 +66,26 @@ def test_a_compared_metric_is_written_in_the_catalogues_words(typed: str, spelt:
         ("cache.goodput(200 ms)", "not a metric of a service"),
         ("throughput(200 ms)", "not a metric of traffic"),
         ("goodput(200 ms", "not a metric of traffic"),
+        ("users.slow.response", "slow"),
     ],
 )
 def test_an_invalid_limit_says_what_was_expected(typed: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         parse_metric(typed, OWNERS)
+
+
+@pytest.mark.parametrize(
+    ("name", "metric"),
+    [
+        ("probe.response.p50", "response"),
+        ("users.slow.success_rate", "success_rate"),
+        ("users.response.response.p99.9", "response"),
+        ("cache.cpu.mean", "cpu"),
+        ("requests", "requests"),
+    ],
+)
+def test_a_full_name_identifies_its_metric_whatever_its_owner(name: str, metric: str) -> None:
+    assert metric_name(name) == metric
 
 
 def test_what_has_no_limit_is_left_as_it_is() -> None:
