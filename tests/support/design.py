@@ -81,8 +81,9 @@ def design(
     if cases is not None and cases > base:
         levels["variant"] = [f"v{number}" for number in range(ceil(cases / base))]
     levels |= {PROTOCOL: [*PROTOCOLS, *([AGAIN] if control else [])], SERVER: list(SERVERS)}
-    own = extra if hostile else {}
-    shown = {name: _hostile(values) if name in own else values for name, values in levels.items()}
+    shown = dict(levels)
+    for name in extra if hostile else ():
+        shown[name] = [f"{HOSTILE[number % len(HOSTILE)]}{one}" for number, one in enumerate(levels[name])]
     weights = _weights(levels, effects)
     made, roles, on_median = [], {}, {}
     for number, combination in enumerate(product(*(range(len(values)) for values in levels.values()))):
@@ -119,10 +120,6 @@ def _weights(levels: Mapping[str, Sequence[str]], effects: Mapping[str, Weights]
         own = {**known.get(factor, {}), **effects.get(factor, {})}
         found[factor] = {level: own.get(level, 1.0) for level in values}
     return found
-
-
-def _hostile(values: Sequence[str]) -> list[str]:
-    return [f"{HOSTILE[number % len(HOSTILE)]}{value}" for number, value in enumerate(values)]
 
 
 def _lock(cases: list[Case], levels: Levels, measure: Measure, seed: int, source: dict[str, Any]) -> Lock:
