@@ -42,9 +42,7 @@ def study(*users: float, blocks: int = 5, **how: float) -> list[Run]:
 
 
 def users_laws(*users: float, cpu: Resource | None = CPU) -> Laws:
-    found = laws_of(study(*users), (cpu,) if cpu else (), "users")
-    assert found is not None
-    return found
+    return laws_of(study(*users), (cpu,) if cpu else (), "users")
 
 
 AROUND = (3, 6, 12, 24, 48, 96)
@@ -154,12 +152,12 @@ def test_the_interval_is_widened_by_half_of_the_waiting_that_was_subtracted() ->
     """Two users of one core: 10 ms of it per request, and 90 ms of think time."""
     alone_s, think_s = 0.01, 0.09
     runs = [
-        Run(rate, float(found.response_s[-1]), users=users, think_s=think_s, block=block, uses={"CPU": rate * alone_s})
+        Run(rate, took_s, users=users, think_s=think_s, block=block, uses={"CPU": rate * alone_s})
         for users in (2, 4, 8, 16, 32)
         for found in [mean_values([Shared(alone_s)], think_s, users)]
-        for rate in [float(found.throughput_rps[-1])]
+        for rate, took_s in [(float(found.throughput_rps[-1]), float(found.response_s[-1]))]
         for block in range(3)
-    ]  # fmt: skip
+    ]
     waiting_s = runs[0].response_s - alone_s
     found, _ = n_star(runs, (Resource("CPU", "cpu", 1.0),))
     assert found.value == pytest.approx(10, rel=1e-6)
@@ -195,8 +193,14 @@ def test_a_rate_is_full_where_the_first_resource_is() -> None:
 
 @pytest.mark.parametrize(
     ("limit", "state"),
-    [((5, 4, 6), "bracketed"), ((5, 1, 6), "edge"), ((1, 0.5, 1.5), "edge"), ((0.5, 0.2, 0.9), "below"), ((20, 15, 30), "above")],
-)  # fmt: skip
+    [
+        ((5, 4, 6), "bracketed"),
+        ((5, 1, 6), "edge"),
+        ((1, 0.5, 1.5), "edge"),
+        ((0.5, 0.2, 0.9), "below"),
+        ((20, 15, 30), "above"),
+    ],
+)
 def test_bracketed_only_with_its_whole_interval(limit: tuple[float, float, float], state: str) -> None:
     assert placed(Limit(*limit), [1, 2, 4, 8]).state == state
 
@@ -208,19 +212,21 @@ def test_bounds_of_response_are_those_of_the_slowest_resource() -> None:
 # Flat
 
 
+FULL = [Run(92 + 0.3 * block, n / 92, users=n, block=block) for n in (16, 32, 64) for block in range(3)]
+FASTER = [Run(92, 0.05, users=n, block=block) for n in (16, 32) for block in range(3)]
+PAUSES = [Run(x, r, users=50, think_s=z) for _, z, r, x in FACTORIAL]
+
+
 @pytest.mark.parametrize(
     ("runs", "factor", "flat"),
     [
         (study(6, 12, 24, 40, 60, 90), "users", [40, 60, 90]),
         (study(3, 6, 12, 24), "users", []),
-        # every level is above the limit
-        ([Run(92 + 0.3 * block, n / 92, users=n, block=block) for n in (16, 32, 64) for block in range(3)], "users", [16, 32, 64]),
-        # answers that do not become slower
-        ([Run(92, 0.05, users=n, block=block) for n in (16, 32) for block in range(3)], "users", []),
-        # a longer pause is less load
-        ([Run(x, r, users=50, think_s=z) for _, z, r, x in FACTORIAL], "think", [0.2, 0.1, 0.0]),
+        (FULL, "users", [16, 32, 64]),  # every level is above the limit
+        (FASTER, "users", []),
+        (PAUSES, "think", [0.2, 0.1, 0.0]),  # a longer pause is less load
     ],
-)  # fmt: skip
+)
 def test_users_beyond_the_limit_bring_only_waiting(runs: list[Run], factor: Kind, flat: list[float]) -> None:
     assert [level.at for level in flat_levels(levels_of(runs, factor), factor)] == flat
 

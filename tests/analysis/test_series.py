@@ -113,7 +113,7 @@ CUTS = [cut(1), cut(3), cut(2), HALF]
 @pytest.mark.parametrize(
     ("cuts", "least_s", "cut_s", "grades"),
     [
-        # The largest cut of many replicates would grow with their number: to 26 % of a steady series with twelve.
+        # The largest of many would grow with their number: to 26 % of a steady series with twelve.
         (CUTS, 0, 2.5, "VALID VALID VALID WEAK"),
         (CUTS, 4, 4, "VALID VALID VALID WEAK"),
         (CUTS, 1, 2.5, "VALID VALID VALID WEAK"),

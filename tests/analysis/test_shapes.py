@@ -134,9 +134,7 @@ def test_work_that_is_done_is_measured_until_its_last_answer(closed: Bench) -> N
     half = low + (high - low) // 2
     done = with_group(trial, "background", plan_done=lambda _: True, last_done_ns=lambda _: half)
     throughput = judge_trial(done, config).metrics["background.throughput"]
-    whole = judge_trial(trial, config).metrics["background.throughput"]
     cut = judge_trial(done, config).cut_ns
-    assert whole.value is not None
     assert throughput.n / throughput.value == pytest.approx((half - low - cut) / 1e9, rel=0.01)
     assert "iterations were made" in check(done, config, "accounting").sentence
     assert check(done, config, "accounting").grade == "VALID"
@@ -201,7 +199,6 @@ def test_threshold_on_one_level(closed: Bench, that: str, slower: float, outcome
     trials = [closed.trial("TC0.r1"), closed.trial("TC0.r2")]
     plain = closed.config(trials[0])
     p95 = judge_trial(trials[0], plain).metrics["background.response.p95"].value
-    assert p95 is not None
     spelt = {
         name: f"background.response.p95 < {1000 * p95 * of:.6g} ms"
         for name, of in (("ten", 10), ("half", 0.2))
@@ -225,10 +222,14 @@ def test_what_disturbed_a_level_widens_its_range_alone(closed: Bench) -> None:
     config = with_stages(closed.config(trial), UP_HOLD_DOWN)
     calm = judge_trial(trial, config)
     doubted = judge_trial(without_readings(trial, trial.monitors["monitor"] == "others"), config)
-    level_of = lambda judged: next(one for one in judged.stages if one.holds)  # noqa: E731
-    beliefs = [level_of(judged).metrics["response.p95"].belief for judged in (calm, doubted)]
-    assert beliefs[0] is None or beliefs[0].above < 0.5
-    assert beliefs[1].above == limits.WIDEST[1]
+    before, after = (
+        level.metrics["response.p95"].belief
+        for judged in (calm, doubted)
+        for level in judged.stages
+        if level.holds
+    )
+    assert before is None or before.above < 0.5
+    assert after.above == limits.WIDEST[1]
 
 
 def test_counts_of_a_whole_trial_are_judged_on_no_level(closed: Bench) -> None:

@@ -170,17 +170,22 @@ def test_plan_says_it(tmp_path: Path, known: bool) -> None:
     assert ("can't act" in found) == known
 
 
+USERS = {"executor": "constant-vus", "vus": 4, "request": "GET http://web/"}
 BESIDE = {
-    "name": "limits", "lab": {"web": {"kit": "stone"}}, "factors": {"cpus": ["a", "b"]},
-    "traffic": {"users": {"executor": "constant-vus", "vus": 4, "request": "GET http://web/"}},
+    "name": "limits",
+    "lab": {"web": {"kit": "stone"}},
+    "factors": {"cpus": ["a", "b"]},
+    "traffic": {"users": USERS},
     "measure": {"duration": "1s", "replicates": 6},
     "compare": [{"factor": "cpus", "baseline": "a", "metric": "throughput"}],
-}  # fmt: skip
+}
 SETS = {
     "a": {"lab": {"web": {"cpus": 1.0, "workers": 2}}},
     "b": {"lab": {"web": {"cpus": 0.5, "workers": 1}}},
 }
 LEVELS = {"a": {"backlog": 1, "cpus": 1.0}, "b": {"backlog": 2, "cpus": 0.5}}
+TREATED = {"tuning": "${cpus}", "sets": SETS}
+BACKLOG = {"web": {"kit": "stone", "backlog": "${cpus.backlog}"}}
 IN_SET = {"a": {"lab": {"web": {"cpus": "${cpus.cpus}", "workers": "${cpus.backlog}"}}}}
 
 
@@ -191,7 +196,7 @@ def levels_of(workers: int, users: int) -> dict[str, Any]:
         "b": {"limit": 0.5, "workers": workers, "users": users},
     }
     web = {"kit": "stone", "cpus": "${cpus.limit}", "workers": "${cpus.workers}"}
-    traffic = {"users": BESIDE["traffic"]["users"] | {"vus": "${cpus.users}"}}
+    traffic = {"users": USERS | {"vus": "${cpus.users}"}}
     return {"factors": {"cpus": levels}, "lab": {"web": web}, "traffic": traffic}
 
 
@@ -202,11 +207,11 @@ def levels_of(workers: int, users: int) -> dict[str, Any]:
         (levels_of(1, 4), "web.cpus and web.workers"),
         (levels_of(2, 8), "web.cpus and traffic"),
         # a parameter set is one treatment; what changes together with it, or within it, is not
-        ({"tuning": "${cpus}", "sets": SETS}, ""),
-        ({"tuning": "${cpus}", "sets": SETS, "factors": {"cpus": LEVELS}, "lab": {"web": {"kit": "stone", "backlog": "${cpus.backlog}"}}}, "web.cpus and web.backlog, web.workers"),
+        (TREATED, ""),
+        (TREATED | {"factors": {"cpus": LEVELS}, "lab": BACKLOG}, "web.cpus and web.backlog, web.workers"),
         ({"tuning": "a", "sets": IN_SET, "factors": {"cpus": LEVELS}}, "web.cpus and web.workers"),
     ],
-)  # fmt: skip
+)
 def test_what_changes_with_a_limit(tmp_path: Path, study: dict[str, Any], changed: str) -> None:
     lock, configs = locked(tmp_path, BESIDE | study)
     first, second = (case.name for case in lock.cases)
