@@ -50,9 +50,8 @@ def wait_until(condition: Callable[[], object], bound_s: float = HANG_S) -> None
 def completed(words: Sequence[str | Path], **how: Any) -> subprocess.CompletedProcess[str]:
     """Run a program to its end and return it with its output: without input, whatever its exit code,
     unless `how` sets these otherwise."""
-    how = (
-        {"timeout": HANG_S, "check": False} | ({} if "input" in how else {"stdin": subprocess.DEVNULL}) | how
-    )
+    stdin = {} if "input" in how else {"stdin": subprocess.DEVNULL}
+    how = {"timeout": HANG_S, "check": False, **stdin, **how}
     return subprocess.run(list(map(str, words)), capture_output=True, text=True, **how)
 
 
@@ -174,8 +173,9 @@ def certified(authority: Path, *names: str) -> dict[str, str]:
     return {"cert_pem": chain.decode(), "key_pem": issued.private_key_pem.bytes().decode()}
 
 
-def program(answers: str = "self.answer()", before: str = "") -> str:
-    """Return a program that serves on the ports in its first argument; `answers` is the body of `do_GET`."""
+def program(answers: str = "self.answer()", before: str = "", host: str = "127.0.0.1") -> str:
+    """Return a program that serves on the ports in its first argument and prints "ready"; `answers` is the
+    body of `do_GET` and `do_PUT`."""
     return f"""\
 #!{sys.executable}
 from __future__ import annotations
@@ -190,9 +190,12 @@ class Answers(Answering):
     def do_GET(self):
 {textwrap.indent(textwrap.dedent(answers).strip(), " " * 8)}
 
-servers = [ThreadingHTTPServer(("127.0.0.1", int(port)), Answers) for port in sys.argv[1].split(",")]
+    do_PUT = do_GET
+
+servers = [ThreadingHTTPServer(("{host}", int(port)), Answers) for port in sys.argv[1].split(",")]
 for server in servers[1:]:
     threading.Thread(target=server.serve_forever, daemon=True).start()
+print("ready", flush=True)
 servers[0].serve_forever()
 """
 

@@ -41,9 +41,9 @@ class Island:
         _ip("netns", "exec", self.here, "tc", "qdisc", "add", "dev", "v0", "root", *shape)
 
     @contextlib.contextmanager
-    def serving(self, namespace: str, program: str) -> Iterator[None]:
-        """Run a Python program that prints "ready", in one of the two namespaces."""
-        words = ["ip", "netns", "exec", namespace, sys.executable, "-c", program]
+    def serving(self, namespace: str, program: str, port: int) -> Iterator[None]:
+        """Run a server (`tests.servers.program`) in one of the two namespaces."""
+        words = ["ip", "netns", "exec", namespace, sys.executable, "-c", program, str(port)]
         with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as server:
             try:
                 assert server.stdout is not None and server.stdout.readline() == "ready\n"

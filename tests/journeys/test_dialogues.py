@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
+import socket
 import ssl
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from socketserver import StreamRequestHandler, ThreadingTCPServer
 
 import pytest
 import trustme
+from tests.servers import speaking
 
 from .world import World, assert_valid, only_run
 
@@ -35,35 +34,18 @@ measure: {{duration: 100s, replicates: 1}}
 """
 
 
-class Pong(StreamRequestHandler):
-    """Greets, answers PING, and quits when it is told to."""
-
-    def handle(self) -> None:
-        self.wfile.write(b"220 ready\r\n")
-        for line in self.rfile:
-            if line == b"Q\r\n":
-                return
-            self.wfile.write(line.replace(b"PING", b"PONG"))
-
-    def finish(self) -> None:
-        super().finish()
-        if isinstance(self.request, ssl.SSLSocket):
-            # The client may leave the goodbye unanswered.
-            with suppress(OSError):
-                self.request.unwrap()
-
-
-@contextmanager
-def answering(tls: ssl.SSLContext | None = None) -> Iterator[int]:
-    with ThreadingTCPServer(("127.0.0.1", 0), Pong) as server:
-        if tls is not None:
-            # Each handshake runs in its own thread, and none ends the server.
-            server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        try:
-            yield server.server_address[1]
-        finally:
-            server.shutdown()
+def pong(tls: ssl.SSLContext | None, connection: socket.socket) -> None:
+    """Greet, answer PING, and quit when it is told to."""
+    if tls is not None:
+        connection = tls.wrap_socket(connection, server_side=True)
+    connection.sendall(b"220 ready\r\n")
+    for line in connection.makefile("rb"):
+        if line == b"Q\r\n":
+            break
+        connection.sendall(line.replace(b"PING", b"PONG"))
+    if tls is not None:
+        connection.unwrap()
+    connection.close()
 
 
 def certified(folder: Path, host: str) -> ssl.SSLContext:
@@ -78,7 +60,7 @@ def certified(folder: Path, host: str) -> ssl.SSLContext:
 @pytest.mark.parametrize("scheme", ["tcp", "tls"])
 def test_a_dialogue_is_held_and_judged(world: World, scheme: str) -> None:
     tls = certified(world.root, "127.0.0.1") if scheme == "tls" else None
-    with answering(tls) as port:
+    with speaking(partial(pong, tls)) as port:
         at = f'at: "{scheme}://127.0.0.1:{port}"' + (", ca_file: ca.pem" if tls else "")
         trial = world.run(world.study(STUDY.format(at=at, scheme=scheme)), "--trust")["trials"][0]
     assert_valid(trial, "accounting", "reconciliation", "manipulation")
@@ -87,7 +69,7 @@ def test_a_dialogue_is_held_and_judged(world: World, scheme: str) -> None:
 
 
 def test_a_dialogue_with_a_server_of_another_name_fails_by_its_name(world: World) -> None:
-    with answering(certified(world.root, "other.test")) as port:
+    with speaking(partial(pong, certified(world.root, "other.test"))) as port:
         at = f'at: "tls://127.0.0.1:{port}", ca_file: ca.pem'
         world.run(world.study(STUDY.format(at=at, scheme="tls")), "--trust")
     (summary,) = only_run(world).glob("trials/*/summary.json")
