@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 from collections.abc import Callable
@@ -13,7 +12,7 @@ from typing import Any
 import pytest
 from tests.servers import program, wait_until
 
-from .world import World, complete, only_run, sealed
+from .world import World, complete, lab_of, only_run, sealed
 
 pytestmark = pytest.mark.truth
 SERVER = program()
@@ -40,10 +39,7 @@ FRONT = program(
 
 
 def write_study(world: World, faults: list[dict[str, Any]], replicas: Any, **more: Any) -> str:
-    folder = world.root / "failing"
-    folder.mkdir()
-    (folder / "server.py").write_text(SERVER)
-    (folder / "front.py").write_text(FRONT)
+    request = {"get": "http://front/", "timeout": "2s"}
     study = {
         "name": "failing",
         "lab": {
@@ -51,22 +47,11 @@ def write_study(world: World, faults: list[dict[str, Any]], replicas: Any, **mor
             "front": {"run": f"{sys.executable} front.py ${{port}} ${{web.addresses}}", "ready": "tcp"},
         },
         "faults": faults,
-        "traffic": {
-            "users": {
-                "executor": "constant-arrival-rate",
-                "rate": "100/s",
-                "request": {"get": "http://front/", "timeout": "2s"},
-            }
-        },
+        "traffic": {"users": {"executor": "constant-arrival-rate", "rate": "100/s", "request": request}},
         "measure": {"duration": "6s", "replicates": 1},
         **more,
     }
-    (folder / "study.yaml").write_text(json.dumps(study))
-    return str(folder)
-
-
-def lab_of(run: Path, trial: str) -> dict[str, Any]:
-    return dict(json.loads((run / "trials" / trial / "lab.json").read_text()))
+    return world.study(study, server=SERVER, front=FRONT)
 
 
 @pytest.mark.parametrize("second_s", [0.25, pytest.param(1.0, marks=pytest.mark.timing)])
@@ -74,18 +59,15 @@ def test_one_of_two_servers_restarts_and_a_lone_one_fails(world: World, second_s
     """Strict, with real seconds: how fast they stop, which requests fail, and until when."""
     at, strict = (f"{second_s * number * 1000:g} ms" for number in (2, 4)), second_s == 1
     faults = [{"at": at, do: "web[1]"} for at, do in zip(at, ("stop", "start"), strict=True)]
-    more: dict[str, Any] = {
-        "factors": {"servers": [1, 2]},
-        "measure": {"duration": f"{6 * second_s:g}s", "replicates": 1},
-        "thresholds": [
-            {"when": {"servers": "2"}, "that": "fault_error_rate < 5 %"},
-            {"when": {"servers": "1"}, "that": "recovery > 1 s"},
-        ],
-    }
-    study = write_study(world, faults, "${servers}", **more)
-    found = world.run(study, "--trust")
+    measure = {"duration": f"{6 * second_s:g}s", "replicates": 1}
+    thresholds = [
+        {"when": {"servers": "2"}, "that": "fault_error_rate < 5 %"},
+        {"when": {"servers": "1"}, "that": "recovery > 1 s"},
+    ]
+    more = {"factors": {"servers": [1, 2]}, "measure": measure, "thresholds": thresholds}
+    found = world.run(write_study(world, faults, "${servers}", **more), "--trust")
     run = only_run(world)
-    assert not (run / "attempts").exists() or not list((run / "attempts").iterdir()), "no failure of the lab"
+    assert not list(run.glob("attempts/*")), "no failure of the lab"
     case = {one["levels"]["servers"]: one["case"] for one in found["cases"]}
     trials = {one["case"]: one for one in found["trials"]}
     for servers in ("1", "2"):
@@ -121,11 +103,9 @@ def test_what_a_trial_leaves_down_is_up_for_the_next_and_kill_and_pause_are_no_f
         {"at": "300 ms", "kill": "web"},
         {"at": "600 ms", "start": "web[1]"},
     ]
-    measure = {"duration": "1s", "replicates": 2}
-    study = write_study(world, faults, 2, measure=measure)
-    world.run(study, "--trust")
-    run = only_run(world)
-    labs = [json.loads(path.read_text()) for path in sorted(run.glob("trials/*/lab.json"))]
+    study = write_study(world, faults, 2, measure={"duration": "1s", "replicates": 2})
+    trials = world.run(study, "--trust")["trials"]
+    labs = [lab_of(only_run(world), trial["trial"]) for trial in trials]
     assert len(labs) == 2
     for lab in labs:
         assert [one["do"] for one in lab["faults"]] == ["pause", "resume", "kill", "start"]
@@ -136,7 +116,7 @@ def test_what_a_trial_leaves_down_is_up_for_the_next_and_kill_and_pause_are_no_f
 
 def test_a_fault_that_cannot_be_done_is_a_failed_attempt(world: World) -> None:
     study = write_study(world, [{"at": "500 ms", "stop": "web"}, {"at": "1s", "start": "web"}], 1)
-    Path(study, "server.py").write_text(program(before="os.mkdir(f'once-{sys.argv[1]}')"))
+    (world.root / "server.py").write_text(program(before="os.mkdir(f'once-{sys.argv[1]}')"))
     ended = world.svload("run", study, "--trust", "--out", str(world.runs), "--duration", "3s")
     assert ended.returncode == 3, ended.stderr[-2000:]
     assert "exited unexpectedly" in ended.stderr
