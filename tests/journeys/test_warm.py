@@ -14,7 +14,6 @@ import pytest
 from tests.servers import wait_until
 
 from svload.cli import warm_client
-from svload.host.agent.unix_socket import is_own
 from svload.host.process import warm
 
 from .world import World
@@ -36,33 +35,21 @@ def is_waiting(world: World) -> bool:
     return (world.root / "state" / "warm" / warm.SOCKET).exists()
 
 
-def spare(world: World) -> list[int]:
-    """Return the pids of the keeper and its spare."""
-    return world.processes("svload.cli.warm_keeper")
-
-
 def both(world: World, *words: str) -> tuple[Any, Any]:
     """Return the command's results in the warm process, and without it."""
     wait_until(lambda: is_waiting(world))
     here = world.svload(*words)
     assert not is_waiting(world), "the warm process took it"
-    cold = World(world.root / "cold", anew=True)
-    cold.root.mkdir(exist_ok=True)
-    return here, cold.svload(*words)
-
-
-def keys(value: Any) -> Any:
-    """Return the names in a JSON document, at every depth."""
-    return {name: keys(one) for name, one in value.items()} if isinstance(value, dict) else None
+    return here, World(world.root / "cold", anew=True).svload(*words)
 
 
 def test_a_load_comes_to_the_same(warmed: World, truth: dict[str, Any]) -> None:
     url = f"http://127.0.0.1:{truth['http_port']}/info"
-    here, cold = both(
-        warmed, "load", url, "-n", "40", "-c", "2", "--json", "--quiet", "--threshold", "errors<1%"
-    )
+    words = ("-n", "40", "-c", "2", "--json", "--quiet", "--threshold", "errors<1%")
+    here, cold = both(warmed, "load", url, *words)
+    assert (here.stderr, cold.stderr) == ("", "")
     found, wanted = json.loads(here.stdout), json.loads(cold.stdout)
-    assert keys(found).keys() == keys(wanted).keys()
+    assert found.keys() == wanted.keys()
     assert (found["url"], found["ok"], found["load"]) == (wanted["url"], 40, wanted["load"])
     assert warmed.svload("lab", "status").stdout.count("svload warm --end") == 1
 
@@ -76,24 +63,19 @@ def test_a_mistake_is_reported_the_same(warmed: World, words: str) -> None:
     assert here.returncode in (2, 3)
 
 
-def test_ctrl_c_stops_it_and_it_says_so(warmed: World, truth: dict[str, Any]) -> None:
-    wait_until(lambda: is_waiting(warmed))
-    with warmed.start("load", f"http://127.0.0.1:{truth['http_port']}/info", "-d", "60s") as command:
-        assert command.wait_for(lambda lines: any("/s" in line for line in lines))
-        assert not is_waiting(warmed)
-        command.process.send_signal(signal.SIGINT)
-        assert command.end() == 130
-        assert "svload: Interrupted" in "\n".join(command.lines)
-
-
-def test_a_killed_command_leaves_no_load(warmed: World, truth: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)])
+def test_the_end_of_a_command_ends_its_load(
+    warmed: World, truth: dict[str, Any], number: signal.Signals, code: int
+) -> None:
     wait_until(lambda: is_waiting(warmed))
     before = set(warmed.labs())
     with warmed.start("load", f"http://127.0.0.1:{truth['http_port']}/info", "-d", "60s") as command:
         assert command.wait_for(lambda lines: any("/s" in line for line in lines))
+        assert not is_waiting(warmed)
         generator = set(warmed.processes("svload.drive.generator"))
-        command.process.kill()
-        command.end()
+        command.process.send_signal(number)
+        assert command.end() == code
+    assert ("svload: Interrupted" in command.said) == (code == 130)
     wait_until(lambda: not generator & set(warmed.processes("svload.drive.generator")))
     wait_until(lambda: is_waiting(warmed))
     assert not before & set(warmed.labs()), "the next spare has a lab of its own"
@@ -109,21 +91,16 @@ def test_others_are_left_alone(warmed: World, monkeypatch: pytest.MonkeyPatch, t
         monkeypatch.setattr(warm_client, "place", lambda there=there: there)
         assert warm_client.forward(words) is None
     assert is_waiting(warmed)
-    assert len(spare(warmed)) == 2
+    assert len(warmed.processes("svload.cli.warm_keeper")) == 2, "the keeper and its spare"
 
 
 def test_another_users_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SVLOAD_STATE", str(tmp_path))
     warm.warm_dir().mkdir(mode=0o700)
     assert warm.is_own_folder()
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        assert is_own(ours)
-        monkeypatch.setattr(os, "geteuid", lambda: 12345)
-        assert not is_own(ours)
+    with monkeypatch.context() as another:
+        another.setattr(os, "geteuid", lambda: 12345)
         assert not warm.is_own_folder()
-    monkeypatch.undo()
-    monkeypatch.setenv("SVLOAD_STATE", str(tmp_path))
     warm.warm_dir().chmod(0o755)
     assert not warm.is_own_folder()
 
@@ -138,7 +115,7 @@ def test_a_socket_that_nobody_serves_is_no_hindrance(world: World, monkeypatch: 
     assert not warm.end_warm()
 
 
-def test_its_lease_ends_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_its_lease_ends_it(world: World) -> None:
     """The lease ends once all has been loaded: everything started is gone, and no later load finds it."""
     done = world.svload("warm", "--for", "0.1s")
     assert done.returncode == 3
