@@ -11,8 +11,9 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.bounds import HANG_S
@@ -116,12 +117,8 @@ def fault_of(block: Block) -> str | None:
     if unknown := set(tags) - KEYS:
         return f"unknown tag {', '.join(sorted(unknown))}"
     if block.language not in EXECUTED:
-        runs = block.layer is not None
-        return (
-            f"nothing runs a {block.language} block: say run=none (its file is written all the same)"
-            if runs
-            else None
-        )
+        wrong = f"nothing runs a {block.language} block: say run=none (its file is written all the same)"
+        return wrong if block.layer is not None else None
     if "run" not in tags and "file" not in tags:
         return "say which layer runs it: run=pure|plan|truth|look|real, or run=none reason=…"
     if tags.get("run") == "none" and len(tags.get("reason", "")) < 10:
@@ -134,15 +131,9 @@ def fault_of(block: Block) -> str | None:
 
 
 def documents() -> dict[str, list[Block]]:
-    paths = sorted({path for pattern in PATTERNS for path in ROOT.glob(pattern)})
-    kept = [
-        path
-        for path in paths
-        if not {"runs", "node_modules", "reference"} & set(path.relative_to(ROOT).parts)
-    ]
-    return {
-        str(path.relative_to(ROOT)): blocks_of(str(path.relative_to(ROOT)), path.read_text()) for path in kept
-    }
+    paths = sorted({path.relative_to(ROOT) for pattern in PATTERNS for path in ROOT.glob(pattern)})
+    kept = [path for path in paths if not {"runs", "node_modules", "reference"} & set(path.parts)]
+    return {str(path): blocks_of(str(path), (ROOT / path).read_text()) for path in kept}
 
 
 DOCUMENTS = documents()
@@ -152,10 +143,8 @@ def cases() -> Iterator[object]:
     for document, blocks in DOCUMENTS.items():
         for layer in LAYERS:
             if any(block.layer == layer for block in blocks):
-                marker = layer if layer in ("look", "real") else "truth"
-                yield pytest.param(
-                    document, layer, marks=getattr(pytest.mark, marker), id=f"{document}-{layer}"
-                )
+                mark = getattr(pytest.mark, layer if layer in ("look", "real") else "truth")
+                yield pytest.param(document, layer, marks=mark, id=f"{document}-{layer}")
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
@@ -183,50 +172,37 @@ def test_examples_run(document: str, layer: str, tmp_path: Path) -> None:
             execute(block, tmp_path)
 
 
-def _bounded(
-    command: list[str], folder: Path, environment: dict[str, str]
-) -> subprocess.CompletedProcess[str]:
-    """Run a block's shell in its own session; when the time is up all its processes are ended, and its
-    output so far is shown."""
-    process = subprocess.Popen(
-        command,
-        cwd=folder,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        pass_fds=[loaded.door().fileno()],
-    )
+def _bounded(command: list[str], **how: Any) -> tuple[int, str]:
+    """Run a block's shell in its own session; return its exit code and output. When the time is up all its
+    processes are ended, and its output so far is shown."""
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    door = loaded.door().fileno()
+    process = subprocess.Popen(command, text=True, start_new_session=True, pass_fds=[door], **pipes, **how)
     try:
-        words, result = process.communicate(timeout=HANG_S)
-        code = process.returncode
+        text, _ = process.communicate(timeout=HANG_S)
+        return process.returncode, text
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
-        words, result = process.communicate(timeout=HANG_S)
-        code, result = -signal.SIGKILL, f"{result}\nnot done within {HANG_S:.0f} s"
-    return subprocess.CompletedProcess(command, code, words, result)
+        text, _ = process.communicate(timeout=HANG_S)
+        return -signal.SIGKILL, f"{text}\nnot done within {HANG_S:.0f} s"
 
 
 def execute(block: Block, folder: Path) -> None:
     """Run one block in the folder; its exit code must be the promised one."""
-    with served(block.tags.get("server")) as port:
+    expected = block.tags.get("exit", "0")
+    with serving() if "server" in block.tags else contextlib.nullcontext() as port:
         text = block.text.replace(f":{block.tags['server']}", f":{port}") if port else block.text
         command = command_of(block, text)
         if command is None:
             return
-        environment = dict(os.environ, PROJECT=str(ROOT), COLUMNS="120", EXPECTED=block.tags.get("exit", "0"))
-        environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
+        folders = [Path(sys.executable).parent, *os.environ["PATH"].split(":")]
         if "kill" not in text:  # kill -9 must meet the command itself
-            environment["PATH"] = f"{BIN}:{environment['PATH']}"
-        environment["LOADED_DOOR"] = str(loaded.door().fileno())
-        done = _bounded(command, folder, environment)
-    expected = int(block.tags.get("exit", "0"))
-    assert done.returncode == expected, (
-        f"{block.document}:{block.line}: exit {done.returncode}, not {expected}\n{text}\n"
-        f"{done.stdout[-2000:]}\n{done.stderr[-3000:]}"
-    )
+            folders.insert(0, BIN)
+        own = {"PROJECT": str(ROOT), "COLUMNS": "120", "EXPECTED": expected}
+        own |= {"PATH": ":".join(map(str, folders)), "LOADED_DOOR": str(loaded.door().fileno())}
+        code, said = _bounded(command, cwd=folder, env=os.environ | own)
+    where = f"{block.document}:{block.line}"
+    assert code == int(expected), f"{where}: exit {code}, not {expected}\n{text}\n{said[-4000:]}"
 
 
 def command_of(block: Block, text: str) -> list[str] | None:
@@ -241,13 +217,6 @@ def command_of(block: Block, text: str) -> list[str] | None:
         text = "".join(f"{line[2:]}\n" for line in text.splitlines() if line.startswith("$ "))
     text = DRY + text if block.layer == "plan" else JUDGED + JUDGING.sub(r"\1 || judged $?", text)
     return ["bash", "-euo", "pipefail", "-c", text]
-
-
-@contextlib.contextmanager
-def served(asked: str | None) -> Iterator[int | None]:
-    """Run a small server on a free loopback port while the block runs, if it asks for one."""
-    with serving() if asked is not None else contextlib.nullcontext() as port:
-        yield port
 
 
 SAMPLE = """
@@ -269,7 +238,7 @@ name: mine
 def test_an_example_that_fails_is_seen(tmp_path: Path) -> None:
     block = blocks_of("a.md", SAMPLE)[1]
     execute(block, tmp_path)
-    wrong = Block(block.document, block.line, block.language, {"run": "pure"}, block.text)
+    wrong = replace(block, tags={"run": "pure"})
     with pytest.raises(AssertionError, match=r"a\.md:6: exit 3, not 0"):
         execute(wrong, tmp_path)
 
