@@ -75,29 +75,19 @@ class Readings:
 def disturbances(found: Readings) -> list[str]:
     """Return what makes a test's outcome meaningless, one clause each."""
     whole_s = max(found.seconds, EVERY_S)
-    result = []
-    if found.others_s > OTHERS * whole_s * found.cores:
-        named = sorted(found.busiest, key=lambda name: found.busiest[name], reverse=True)[:3]
-        result.append(
-            f"other processes used {found.others_s / whole_s:.2g} of {found.cores} cores: {', '.join(named)}"
-        )
-    if found.unseen_s > UNSEEN * whole_s * found.cores:
-        result.append(
-            f"processes that can't be seen used {found.unseen_s / whole_s:.2g} of {found.cores} cores"
-        )
-    if found.stolen_s > STOLEN * whole_s * found.cores:
-        result.append(
-            f"the hypervisor gave {100 * found.stolen_s / whole_s / found.cores:.2g} % to other guests"
-        )
-    if found.waited_s > WAITED * whole_s:
-        result.append(
-            f"the test waited {100 * found.waited_s / whole_s:.2g} % of the time for cores of others"
-        )
-    elif found.burst_s > BURST_S:
-        result.append(f"the test waited {1000 * found.burst_s:.0f} ms at once for cores of others")
-    if found.slowed > SLOWED:
-        result.append(f"a core took {found.slowed:.2g} times as long for a fixed piece of work")
-    return result
+    given = (found.others_s, found.unseen_s, found.stolen_s, found.waited_s)
+    others, unseen, stolen, waited = (one / whole_s for one in given)
+    named = ", ".join(sorted(found.busiest, key=lambda name: found.busiest[name], reverse=True)[:3])
+    cores, once_s = found.cores, 0.0 if waited > WAITED else found.burst_s
+    rows = [
+        (others, OTHERS * cores, f"other processes used {others:.2g} of {cores} cores: {named}"),
+        (unseen, UNSEEN * cores, f"processes that can't be seen used {unseen:.2g} of {cores} cores"),
+        (stolen, STOLEN * cores, f"the hypervisor gave {100 * stolen / cores:.2g} % to other guests"),
+        (waited, WAITED, f"the test waited {100 * waited:.2g} % of the time for cores of others"),
+        (once_s, BURST_S, f"the test waited {1000 * once_s:.0f} ms at once for cores of others"),
+        (found.slowed, SLOWED, f"a core took {found.slowed:.2g} times as long for a fixed piece of work"),
+    ]
+    return [clause for value, limit, clause in rows if value > limit]
 
 
 # --- the process that reads the machine ---

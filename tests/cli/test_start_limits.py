@@ -9,11 +9,11 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from tests.bounds import HANG_S
+from tests.servers import completed, wait_until
 
 from svload.host.process import limits
 
@@ -36,7 +36,7 @@ def limited(limit: int, value: int) -> subprocess.CompletedProcess[str]:
     """Run the command that does least, under this limit."""
     begin = f"import resource; resource.setrlimit({limit}, ({value}, {value})); "
     code = begin + "import sys; sys.argv = ['svload', '--version']; from svload.cli.main import main; main()"
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=HANG_S)
+    return completed([sys.executable, "-c", code])
 
 
 @pytest.mark.parametrize(("limit", "value", "what", "remedy"), LOW.values(), ids=LOW)
@@ -95,7 +95,7 @@ def test_a_second_signal_ends_what_python_does_not_hear(work: str, signals: str)
         try:
             assert process.stdout.readline() == "deaf\n"
             process.send_signal(first)
-            _wait_until_caught_no_more(process.pid, first, signal.SIGIO)
+            wait_until(lambda: not caught(process.pid) & {first, signal.SIGIO})
             assert process.poll() is None, "the first one is Python's to hear"
             process.send_signal(second)
             assert process.wait(HANG_S) == -(second if second == first else signal.SIGIO)
@@ -103,13 +103,10 @@ def test_a_second_signal_ends_what_python_does_not_hear(work: str, signals: str)
             process.kill()
 
 
-def _wait_until_caught_no_more(pid: int, *numbers: int) -> None:
-    ends = time.monotonic() + HANG_S
-    while any(
-        int(re.search(r"SigCgt:\t(\w+)", Path(f"/proc/{pid}/status").read_text())[1], 16) >> (number - 1) & 1
-        for number in numbers
-    ):
-        assert time.monotonic() < ends, "it was never delivered"
+def caught(pid: int) -> set[int]:
+    """Return the signals that a process handles."""
+    mask = int(re.search(r"SigCgt:\t(\w+)", Path(f"/proc/{pid}/status").read_text())[1], 16)
+    return {number for number in range(1, 65) if mask >> (number - 1) & 1}
 
 
 @pytest.mark.parametrize("signals", ["TERM TERM", "TERM INT", "INT HUP"])
@@ -126,5 +123,5 @@ def test_a_run_that_hears_its_first_signal_takes_the_second_in_its_own_way(signa
         "except KeyboardInterrupt:\n"
         "    print('put back', flush=True)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=HANG_S)
+    done = completed([sys.executable, "-c", code])
     assert (done.returncode, done.stdout) == (0, "True\nput back\n")

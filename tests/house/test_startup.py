@@ -7,12 +7,12 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.bounds import HANG_S
+from tests.servers import completed
 
 HEAVY = {"pyarrow", "duckdb", "numpy", "scipy", "PIL", "reportlab", "pypdfium2", "pandas", "xlsxwriter"}
 OWN = {"svload.run.execution", "svload.lab.lab", "svload.watch", "svload.report.page"}
@@ -22,21 +22,14 @@ TRIES = 5
 STUDY = str(Path(__file__).resolve().parents[2] / "studies" / "001-svload")
 
 
-def imported(folder: Path, *words: str) -> set[str]:
-    """Return every module that ``svload WORDS`` loads, and the packages that contain it."""
+def run(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run Python in a folder, with svload's own folders in it."""
     places = {name: str(folder / name.lower()) for name in ("SVLOAD_STATE", "SVLOAD_CACHE")}
-    done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "svload", *words],
-        capture_output=True,
-        text=True,
-        timeout=HANG_S,
-        check=True,
-        env=os.environ | places,
-        cwd=folder,
-    )
-    lines = [line for line in done.stderr.splitlines() if line.startswith("import time:")]
-    modules = {line.rsplit("|", 1)[1].strip() for line in lines}
-    return modules | {module.split(".")[0] for module in modules}
+    return completed([sys.executable, *words], cwd=folder, env=os.environ | places, check=True)
+
+
+def tops(modules: Iterable[str]) -> set[str]:
+    return {module.split(".")[0] for module in modules}
 
 
 @pytest.mark.truth
@@ -52,23 +45,23 @@ def imported(folder: Path, *words: str) -> set[str]:
     ids=lambda words: " ".join(word for word in words if word != STUDY),
 )
 def test_what_makes_no_load_loads_nothing_heavy(tmp_path: Path, words: tuple[str, ...]) -> None:
-    loaded = imported(tmp_path, *words)
+    said = run("-X", "importtime", "-m", "svload", *words, folder=tmp_path).stderr
+    loaded = {
+        line.rpartition("|")[2].strip() for line in said.splitlines() if line.startswith("import time:")
+    }
     assert "svload.cli.main" in loaded
-    assert loaded & (HEAVY | NOT_BEFORE_A_LOAD) == set()
+    assert (loaded | tops(loaded)) & (HEAVY | NOT_BEFORE_A_LOAD) == set()
 
 
 @pytest.mark.truth
-def test_what_must_not_be_loaded_is_named_as_it_is() -> None:
+def test_what_must_not_be_loaded_is_named_as_it_is(tmp_path: Path) -> None:
     """The list of heavy modules contains only names that exist."""
     code = (
         "import svload.run.execution, svload.report.page, svload.lab.authority, svload.lab.lab, "
         "svload.store.parquet, svload.watch, sys;"
         "print(*sys.modules)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=HANG_S, check=True
-    )
-    loaded = set(done.stdout.split())
+    loaded = set(run("-c", code, folder=tmp_path).stdout.split())
     assert {"pyarrow", "numpy", "svload.watch"} | NOT_BEFORE_A_LOAD <= loaded
 
 
@@ -79,7 +72,7 @@ def test_help_is_quick() -> None:
     times = []
     for _ in range(TRIES):
         begun = time.perf_counter()
-        done = subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, check=True)
+        done = completed(command, check=True)
         times.append(time.perf_counter() - begun)
     assert "svload" in done.stdout
     assert min(times) < HELP_S_MAX, f"the quickest of {TRIES} took {min(times):.2f} s"
@@ -101,23 +94,10 @@ json.dump({"begin": at_begin[0], "end": sorted(sys.modules)}, sys.stdout)
 """
 
 
-def run(code: str, *words: str, folder: Path) -> Any:
-    places = {name: str(folder / name.lower()) for name in ("SVLOAD_STATE", "SVLOAD_CACHE")}
-    done = subprocess.run(
-        [sys.executable, "-c", code, *words],
-        capture_output=True, text=True, timeout=HANG_S, check=True, cwd=folder, env=os.environ | places,
-    )  # fmt: skip
-    return json.loads(done.stdout)
-
-
-def tops(modules: list[str]) -> set[str]:
-    return {module.split(".")[0] for module in modules}
-
-
 @pytest.mark.truth
 def test_judging_starts_after_the_load(serve_truth: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
     url = f"http://127.0.0.1:{serve_truth()['http_port']}/info"
-    found = run(CONTROLLER, url, folder=tmp_path)
+    found = json.loads(run("-c", CONTROLLER, url, folder=tmp_path).stdout)
     assert tops(found["begin"]) & (JUDGING | {"rich", "ruamel"}) == set()
     assert {"numpy", "pyarrow"} <= tops(found["end"]), "what is forbidden above is really needed later"
     kits = {module for module in found["begin"] if module.startswith("svload.lab.kits.")}
@@ -126,21 +106,20 @@ def test_judging_starts_after_the_load(serve_truth: Callable[..., dict[str, Any]
 
 @pytest.mark.parametrize("module", ["svload.drive.generator", "svload.watch.sampler"])
 def test_a_speaking_child_loads_only_the_standard_library(module: str, tmp_path: Path) -> None:
-    code = f"import json, sys, {module}; json.dump(sorted(sys.modules), sys.stdout)"
-    strangers = tops(run(code, folder=tmp_path)) - set(sys.stdlib_module_names) - {"svload", "__main__"}
+    loaded = run("-c", f"import sys, {module}; print(*sys.modules)", folder=tmp_path).stdout.split()
+    strangers = tops(loaded) - set(sys.stdlib_module_names) - {"svload", "__main__"}
     assert {name for name in strangers if not name.startswith("_")} == set()
 
 
 VALIDATING = {"pydantic", "pydantic_core", "ruamel", "rich", "numpy"}
 TYPED = """
-import json, os, sys
+import os, sys
 from svload.cli import main
 from svload.run import hands
 
 class Hands:
     def __init__(self, *_):
-        json.dump(sorted(sys.modules), sys.stdout)
-        sys.stdout.flush()
+        print(*sys.modules, flush=True)
         os._exit(0)
 
 hands.EarlyHands = Hands
@@ -148,18 +127,11 @@ os.environ["SVLOAD_LOCK"] = os.path.abspath("lock")  # another load may run besi
 sys.argv = ["svload", "load", sys.argv[1], "-c", "2", "-d", "1s", "--threshold", "p(99)<1s"]
 main.main()
 """
-HANDS = (
-    "import json, sys, svload.host, svload.host.agent.serve, svload.drive.generators, svload.watch;"
-    "json.dump(sorted(sys.modules), sys.stdout)"
-)
+HANDS = "import sys, svload.host, svload.host.agent.serve, svload.drive.generators, svload.watch; print(*sys.modules)"
 
 
-def test_typing_a_load_waits_for_nothing_that_validates(tmp_path: Path) -> None:
+@pytest.mark.parametrize("words", [(TYPED, "http://127.0.0.1:9/"), (HANDS,)], ids=["typed", "hands"])
+def test_a_load_is_started_by_nothing_that_validates(words: tuple[str, ...], tmp_path: Path) -> None:
     """The agent is being started before anything that validates a study is loaded: the command line is
-    checked with the standard library."""
-    assert tops(run(TYPED, "http://127.0.0.1:9/", folder=tmp_path)) & VALIDATING == set()
-
-
-def test_the_hands_are_started_by_nothing_that_validates(tmp_path: Path) -> None:
-    """On the controller's side and on the agent's."""
-    assert tops(run(HANDS, folder=tmp_path)) & VALIDATING == set()
+    checked with the standard library. So are the hands, on the controller's side and on the agent's."""
+    assert tops(run("-c", *words, folder=tmp_path).stdout.split()) & VALIDATING == set()
