@@ -69,9 +69,8 @@ def without_column(text: str, name: str) -> str:
 
 
 def attributes(text: str) -> Iterable[str]:
-    return dict.fromkeys(
-        re.findall(r'(?<=[ ])([a-z]+)="', "".join(re.findall(r"<(?:httpSample|sample) [^>]*>", text)))
-    )
+    samples = "".join(re.findall(r"<(?:httpSample|sample) [^>]*>", text))
+    return dict.fromkeys(re.findall(r'(?<=[ ])([a-z]+)="', samples))
 
 
 def without_attribute(text: str, name: str) -> str:
@@ -124,11 +123,8 @@ def outcome(text: str, form: str) -> str | None:
             made = read_foreign(path, form, whole=True)
         except SvloadError:
             return None
-    tables = {
-        name: {column: cells.tolist() for column, cells in table.items()}
-        for name, table in made.tables.items()
-    }
-    return repr(replace(made, notes=(), tables={})) + repr(tables)
+    cells = [(name, at, one.tolist()) for name, table in made.tables.items() for at, one in table.items()]
+    return repr((replace(made, notes=(), tables={}), cells))
 
 
 def row(name: str) -> str:
@@ -147,24 +143,20 @@ def row(name: str) -> str:
             kinds.add("not read" if now == was else "needed" if now is None else "read")
         return next(kind for kind in ("needed", "read", "not read") if kind in kinds)
 
-    found = {
-        field: left(field) for field in dict.fromkeys(field for text, _ in texts for field in fields(text))
-    }
+    every = dict.fromkeys(field for text, _ in texts for field in fields(text))
+    found = {field: left(field) for field in every}
     for pair in combinations([field for field, kind in found.items() if kind == "not read"], 2):
         if left(*pair) != "not read":
             found |= dict.fromkeys(pair, "read")
-    cells = [
-        [f"`{field}`" for field, kind in found.items() if kind == wanted]
-        for wanted in ("needed", "read", "not read")
-    ]
-    return f"| {name} | {' | '.join(', '.join(cell) or '–' for cell in cells)} |"
+    kinds = ("needed", "read", "not read")
+    cells = [", ".join(f"`{field}`" for field, kind in found.items() if kind == one) or "–" for one in kinds]
+    return f"| {name} | {' | '.join(cells)} |"
 
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_the_table_says_what_becomes_of_each_field(name: str) -> None:
-    [line] = [
-        line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith(f"| {name} |")
-    ]
+    lines = PAGE.read_text(encoding="utf-8").splitlines()
+    [line] = [line for line in lines if line.startswith(f"| {name} |")]
     assert line == row(name), "python -m tests.docs.test_import_formats writes it anew"
 
 

@@ -42,9 +42,7 @@ def test_what_is_kept_holds_for_the_same_options_alone(tmp_path: Path) -> None:
 def test_a_row_is_missed_by_right_and_wrong_answers_and_by_time(
     what: str, part: str, right: int, wrong: int, changes: dict[str, Any], missed: bool
 ) -> None:
-    share, took_s, n = (
-        changes.get(key, usual) for key, usual in (("share", 20), ("took_s", 100.0), ("answers", 10))
-    )
+    share, took_s, n = ({"share": 20, "took_s": 100.0, "answers": 10} | changes).values()
     asked = next(one for one in shared.QUESTIONS if one.name == what)
     run = shared.Run({part: shared.Answer(right, wrong, "", n, 1.1)}, 0, took_s, 0.2, "")
     row = shared.Row(asked, part, [share], 1, [run])

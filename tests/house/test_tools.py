@@ -9,27 +9,31 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
-from tests.bounds import HANG_S
+from tests.servers import completed
 from tests.studies.scripts import script
 
 ROOT = Path(__file__).resolve().parents[2]
 VERBS = ["setup", "demo", "check", "test", "studies", "lint", "bench", "docs", "wheel", "clean"]
 
 
-def run(
-    *words: str, cwd: Path = ROOT, environment: dict[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
-    kept = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "timeout": HANG_S}
-    return subprocess.run(words, cwd=cwd, env=environment, check=False, **kept)
+def run(*words: str | Path, cwd: Path = ROOT, **variables: str) -> subprocess.CompletedProcess[str]:
+    return completed(words, cwd=cwd, env=os.environ | variables)
+
+
+def stub(folder: Path, texts: dict[str, str]) -> Path:
+    """Write programs of the shell, or scripts that are read; return the folder."""
+    for name, text in texts.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"#!/bin/sh\n{text}\n")
+        path.chmod(0o755)
+    return folder
 
 
 def test_make_alone_lists_every_verb_in_a_line() -> None:
-    done = run("make")
-    listed = re.findall(r"^make (\w+) +\S", done.stdout, re.MULTILINE)
-    assert set(VERBS) <= set(listed)
+    assert set(VERBS) <= set(re.findall(r"^make (\w+) +\S", run("make").stdout, re.MULTILINE))
 
 
 def test_preflight_names_what_is_missing_in_a_line_each(tmp_path: Path) -> None:
@@ -37,40 +41,29 @@ def test_preflight_names_what_is_missing_in_a_line_each(tmp_path: Path) -> None:
         found = shutil.which(program)
         assert found
         (tmp_path / program).symlink_to(found)
-    done = run(str(ROOT / "tools" / "preflight.sh"), environment={"PATH": str(tmp_path)})
-    assert done.returncode == 2
-    assert done.stdout == ""
-    result = done.stderr.splitlines()
+    done = completed([ROOT / "tools" / "preflight.sh"], env={"PATH": str(tmp_path)})
+    assert (done.returncode, done.stdout) == (2, "")
+    said = [line.partition(": ") for line in done.stderr.splitlines()]
     wanted = ("Python 3.11", "Rust", "C compiler", "make")
-    assert len(result) == len(wanted)
-    for line, what in zip(result, wanted, strict=True):
-        assert what in line
-        assert ": " in line, "says what to do"
+    assert len(said) == len(wanted)
+    assert all(name in line[0] and line[2] for name, line in zip(wanted, said, strict=True)), done.stderr
 
 
 def test_preflight_prints_the_python_it_chose() -> None:
-    done = run(str(ROOT / "tools" / "preflight.sh"))
+    done = run(ROOT / "tools" / "preflight.sh")
     assert (done.returncode, done.stderr) == (0, "")
     assert run(done.stdout.strip(), "-c", "import venv").returncode == 0
 
 
-@pytest.fixture
-def steps(tmp_path: Path) -> Path:
+def test_steps_print_their_time_and_keep_the_status(tmp_path: Path) -> None:
     (tmp_path / "tools").mkdir()
-    return Path(shutil.copy(ROOT / "tools" / "step.sh", tmp_path / "tools"))
-
-
-def test_steps_print_their_time_and_keep_the_status(steps: Path) -> None:
-    assert run(str(steps), "--begin").returncode == 0
-    good = run(str(steps), "good", "true")
-    bad = run(str(steps), "bad", "sh", "-c", "exit 7")
-    total = run(str(steps), "--total")
-    assert good.returncode == 0
-    assert re.search(r"^step good: \d+\.\d s, \d+\.\d s of CPU$", good.stderr, re.MULTILINE)
-    assert bad.returncode == 7
-    assert re.search(r"^step bad: +\d+\.\d s +\d+\.\d s of CPU  FAILED$", total.stdout, re.MULTILINE)
-    assert re.search(r"^step total: +\d+\.\d s +\d+\.\d s of CPU$", total.stdout, re.MULTILINE)
-    assert total.returncode == 1
+    steps = Path(shutil.copy(ROOT / "tools" / "step.sh", tmp_path / "tools"))
+    words = (("--begin",), ("good", "true"), ("bad", "sh", "-c", "exit 7"), ("--total",))
+    done = [run(steps, *one) for one in words]
+    assert [one.returncode for one in done] == [0, 0, 7, 1]
+    assert re.search(r"^step good: \d+\.\d s, \d+\.\d s of CPU$", done[1].stderr, re.MULTILINE)
+    for row in (r"bad: +\d+\.\d s +\d+\.\d s of CPU  FAILED", r"total: +\d+\.\d s +\d+\.\d s of CPU"):
+        assert re.search(f"^step {row}$", done[3].stdout, re.MULTILINE)
 
 
 @pytest.mark.parametrize(
@@ -84,26 +77,19 @@ def test_steps_print_their_time_and_keep_the_status(steps: Path) -> None:
 @pytest.mark.truth
 def test_without_real_servers_tests_run(tmp_path: Path, apt: int, ci: str, code: int, layers: str) -> None:
     """Without root or apt their journeys are not tested, which is a failure only in CI."""
-    tools = tmp_path / "tools"
-    tools.mkdir()
-    for name in ("test.sh", "step.sh"):
-        shutil.copy(ROOT / "tools" / name, tools)
-    says = '#!/bin/sh\necho "$(basename "$0")" "$@"\n'
+    says = 'echo "$(basename "$0")" "$@"'
     stubs = {
-        "env.sh": f'PATH="{tools}:$PATH"\n',
-        "thrice.sh": '#!/bin/sh\n"$@"\n',
-        "preflight.sh": f"#!/bin/sh\necho {sys.executable}\n",
+        "env.sh": f'PATH="{tmp_path}/tools:$PATH"',
+        "thrice.sh": '"$@"',
+        "preflight.sh": f"echo {sys.executable}",
         "cargo_lock.py": "",
-        "apt-install.sh": f"#!/bin/sh\necho not here: varnishd >&2\nexit {apt}\n",
+        "apt-install.sh": f"echo not here: varnishd >&2\nexit {apt}",
         **dict.fromkeys(("lint.sh", "beside.sh", "make", "cargo", "python"), says),
     }
-    for name, text in stubs.items():
-        (tools / name).write_text(text)
-        (tools / name).chmod(0o755)
-    done = subprocess.run(
-        ["bash", tools / "test.sh"], cwd=tmp_path, env=os.environ | {"CI": ci},
-        capture_output=True, text=True, timeout=HANG_S, check=False,
-    )  # fmt: skip
+    tools = stub(tmp_path / "tools", stubs)
+    for name in ("test.sh", "step.sh"):
+        shutil.copy(ROOT / "tools" / name, tools)
+    done = run("bash", tools / "test.sh", cwd=tmp_path, CI=ci)
     assert done.returncode == code, done.stdout + done.stderr
     assert f"-m (pure or {layers}) and not (timing or long)" in done.stdout
     assert ("!!! " in done.stderr) == (apt != 0)
@@ -128,49 +114,30 @@ def test_without_real_servers_tests_run(tmp_path: Path, apt: int, ci: str, code:
 def test_studies_run_one_after_another_until_a_lab_fails(
     tmp_path: Path, asked: dict[str, str], ends: int, code: int, runs: list[str], tables: list[str]
 ) -> None:
-    tools = tmp_path / "tools"
-    tools.mkdir()
-    shutil.copy(ROOT / "tools/studies.sh", tools)
     stubs = {
-        "env.sh": f'cd "$(dirname "$0")/.."\nPATH="{tools}:$PATH"\n',
-        "svload": f'#!/bin/sh\necho "SAID svload $*"\n[ "$1" != run ] || exit {ends}\n',
-        "python": '#!/bin/sh\necho "SAID python $*"\n',
+        "env.sh": f'cd "$(dirname "$0")/.."\nPATH="{tmp_path}/tools:$PATH"',
+        "svload": f'echo "SAID svload $*"\n[ "$1" != run ] || exit {ends}',
+        "python": 'echo "SAID python $*"',
     }
-    for name, text in stubs.items():
-        (tools / name).write_text(text)
-        (tools / name).chmod(0o755)
-    environment = {key: value for key, value in os.environ.items() if key not in ("ONLY", "PROFILE")} | asked
-    done = run("bash", str(tools / "studies.sh"), cwd=tmp_path, environment=environment)
+    tools = stub(tmp_path / "tools", stubs)
+    shutil.copy(ROOT / "tools/studies.sh", tools)
+    done = run("bash", tools / "studies.sh", cwd=tmp_path, **{"ONLY": "", "PROFILE": "", **asked})
     assert done.returncode == code, done.stdout + done.stderr
-    assert re.findall(r"^SAID svload run studies/(\d+)", done.stdout, re.MULTILINE) == runs
-    assert re.findall(r"^SAID svload lab install studies/(\d+)", done.stdout, re.MULTILINE) == runs
-    made = re.findall(
-        r"^SAID python studies/(\d+)\S+/tables.py build/studies/\S+/latest --report",
-        done.stdout,
-        re.MULTILINE,
-    )
-    assert made == tables
+
+    def said(what: str) -> list[str]:
+        return re.findall(f"^SAID {what}", done.stdout, re.MULTILINE)
+
+    assert said(r"svload run studies/(\d+)") == said(r"svload lab install studies/(\d+)") == runs
+    assert said(r"python studies/(\d+)\S+/tables.py build/studies/\S+/latest --report") == tables
     assert len(re.findall(rf"^exit {ends} after \d+ s: svload run ", done.stdout, re.MULTILINE)) == len(runs)
     if code == 2:
         assert len(done.stderr.splitlines()) == 1
 
 
-@pytest.fixture(scope="module")
-def cargo_lock() -> ModuleType:
-    return script(ROOT / "tools" / "cargo_lock.py")
-
-
-@pytest.fixture(scope="module")
-def change_limits() -> ModuleType:
-    return script(ROOT / "tools" / "change_limits.py")
-
-
-def test_lock_template_refuses_a_second_source(cargo_lock: ModuleType) -> None:
+def test_lock_covers_every_crate_and_refuses_a_second_source() -> None:
+    cargo_lock = script(ROOT / "tools" / "cargo_lock.py")
     with pytest.raises(SystemExit, match="2 kinds of source"):
         cargo_lock.template_of('source = "registry+here"\nsource = "git+there"\n')
-
-
-def test_lock_covers_every_crate(cargo_lock: ModuleType) -> None:
     done = run("cargo", "metadata", "--locked", "--format-version=1", "--manifest-path", "engine/Cargo.toml")
     assert done.returncode == 0, f"make relock: {done.stderr}"
     assert cargo_lock.template_of(cargo_lock.LOCK.read_text()) == cargo_lock.TEMPLATE.read_text()
@@ -178,16 +145,10 @@ def test_lock_covers_every_crate(cargo_lock: ModuleType) -> None:
 
 SKIPPING = """
 import pytest
-
 @pytest.mark.real
-def test_journey(needs):
-    needs("a-server-that-no-machine-has")
-
-def test_other():
-    assert True
+def test_journey(needs): needs("a-server-that-no-machine-has")
+def test_other(): pass
 """
-
-
 SILENT = "import pytest\n\ndef test_it():\n    pytest.skip('not today')\n"
 LOUD = ("!!! NOT TESTED: 1 test", "a-server-that-no-machine-has")
 
@@ -204,9 +165,7 @@ LOUD = ("!!! NOT TESTED: 1 test", "a-server-that-no-machine-has")
 def test_a_skip_is_loud_and_in_ci_a_failure(
     tmp_path: Path, text: str, ci: str, status: int, says: tuple[str, ...]
 ) -> None:
-    sample(tmp_path, text)
-    environment = dict(os.environ, CI=ci)
-    done = run(sys.executable, "-m", "pytest", "-q", str(tmp_path), cwd=tmp_path, environment=environment)
+    done = tested(tmp_path, [text], "-q", CI=ci)
     assert done.returncode == status, done.stdout
     assert all(words in done.stdout for words in says)
 
@@ -214,8 +173,7 @@ def test_a_skip_is_loud_and_in_ci_a_failure(
 @pytest.mark.parametrize(("good_at", "code", "times"), [(1, 0, 1), (3, 0, 3), (4, 7, 3)])
 def test_a_download_is_tried_three_times(tmp_path: Path, good_at: int, code: int, times: int) -> None:
     tried = f"echo x >> tried; [ $(wc -l < tried) -ge {good_at} ] || exit 7"
-    environment = os.environ | {"PAUSE_S": "0"}
-    done = run(str(ROOT / "tools/thrice.sh"), "sh", "-c", tried, cwd=tmp_path, environment=environment)
+    done = run(ROOT / "tools/thrice.sh", "sh", "-c", tried, cwd=tmp_path, PAUSE_S="0")
     assert done.returncode == code
     assert len((tmp_path / "tried").read_text().split()) == times
     assert done.stderr.count("sh failed") == times - 1
@@ -233,46 +191,38 @@ def test_a_download_is_tried_three_times(tmp_path: Path, good_at: int, code: int
 )
 @pytest.mark.truth
 def test_ci_runs_test_whole(tmp_path: Path, fails: str, budget_s: int, code: int, made: list[str]) -> None:
+    stubs = {
+        "tools/thrice.sh": '"$@"',
+        "bin/make": f'echo "made $1 $(echo "$2" | tr -dc A-Z=)"; [ "$1" != "{fails}" ]',
+        **{f"bin/{name}": "true" for name in ("apt-get", "cc", "qemu-system-x86_64")},
+    }
+    stub(tmp_path, stubs)
     (tmp_path / ".ci").mkdir()
     shutil.copy(ROOT / ".ci/run", tmp_path / ".ci")
-    (tmp_path / "tools").mkdir()
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    stubs = {
-        tmp_path / "tools/thrice.sh": '"$@"',
-        programs / "make": f'echo "made $1 $(echo "$2" | tr -dc A-Z=)"; [ "$1" != "{fails}" ]',
-        **{programs / name: "true" for name in ("apt-get", "cc", "qemu-system-x86_64")},
-    }
-    for path, text in stubs.items():
-        path.write_text(f"#!/bin/sh\n{text}\n")
-        path.chmod(0o755)
-    environment = os.environ | {"PATH": f"{programs}:{os.environ['PATH']}", "BUDGET_S": str(budget_s)}
-    done = run(str(tmp_path / ".ci/run"), cwd=tmp_path, environment=environment)
+    path = f"{tmp_path}/bin:{os.environ['PATH']}"
+    done = run(tmp_path / ".ci/run", cwd=tmp_path, PATH=path, BUDGET_S=str(budget_s))
     assert done.returncode == code, done.stdout + done.stderr
     assert re.findall(r"^made (\S+)", done.stdout, re.MULTILINE) == made
     assert re.findall(r"^made \S+ (LEFT=)", done.stdout, re.MULTILINE) == ["LEFT="] * (len(made) - 1)
-    assert [name for name in ("test-real", "test-vm") if f"NOT RUN: {name}" in done.stderr] == [
-        name for name in ("test-real", "test-vm") if name not in made
-    ]
+    for name in ("test-real", "test-vm"):
+        assert (f"NOT RUN: {name}" in done.stderr) is (name not in made)
     assert re.findall(r"FAILED: (\S+)\n", done.stderr) == [fails] * bool(fails)
 
 
-def sample(folder: Path, *files: str) -> None:
-    """Make a test suite with the configuration of this one."""
+def tested(folder: Path, files: list[str], *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run pytest on files, with the configuration of this test suite."""
     shutil.copy(ROOT / "pyproject.toml", folder)
     shutil.copy(ROOT / "tests" / "conftest.py", folder)
     for number, text in enumerate(files):
         (folder / f"test_{number}.py").write_text(text)
+    return run(sys.executable, "-m", "pytest", *words, str(folder), cwd=folder, **variables)
 
 
 @pytest.mark.parametrize("beside", [(), ("-n", "2")], ids=["one process", "workers"])
 @pytest.mark.truth
 def test_what_no_time_is_left_for_is_named_and_no_failure(tmp_path: Path, beside: tuple[str, ...]) -> None:
-    sample(tmp_path, "def test_one(): pass\ndef test_two(): assert False\n")
-    environment = os.environ | {"CI": "true"}
-    done = run(
-        sys.executable, "-m", "pytest", *beside, "--left", "0", str(tmp_path), cwd=tmp_path, environment=environment
-    )  # fmt: skip
+    text = "def test_one(): pass\ndef test_two(): assert False\n"
+    done = tested(tmp_path, [text], *beside, "--left", "0", CI="true")
     assert done.returncode == 0, done.stdout
     assert "not run: test_0.py::test_two: no time was left" in done.stdout
     assert re.search(r"= 2 not run in ", done.stdout)
@@ -280,10 +230,10 @@ def test_what_no_time_is_left_for_is_named_and_no_failure(tmp_path: Path, beside
 
 @pytest.mark.truth
 def test_a_seed_chooses_the_order_of_the_files_and_is_printed(tmp_path: Path) -> None:
-    sample(tmp_path, *["def test_a(): pass\ndef test_b(): pass\n"] * 6)
+    texts = ["def test_a(): pass\ndef test_b(): pass\n"] * 6
     orders = []
     for seed in ("1", "1", "2"):
-        done = run(sys.executable, "-m", "pytest", "-v", "--shuffle", seed, "-p", "no:randomly", cwd=tmp_path)
+        done = tested(tmp_path, texts, "-v", "--shuffle", seed, "-p", "no:randomly")
         assert f"order of the files: seed {seed}" in done.stdout
         orders.append(re.findall(r"^test_(\d)\.py::test_(\w)", done.stdout, re.MULTILINE))
     assert orders[0] == orders[1] != orders[2]
@@ -293,14 +243,9 @@ def test_a_seed_chooses_the_order_of_the_files_and_is_printed(tmp_path: Path) ->
 
 LEFT_OUT = """
 import pytest
-
-def test_of_a_clock():
-    pass
-
+def test_of_a_clock(): pass
 test_of_a_clock = pytest.mark.timing(test_of_a_clock)
-
-def test_other():
-    pass
+def test_other(): pass
 """
 
 
@@ -308,8 +253,7 @@ def test_other():
 @pytest.mark.parametrize("asked", [(), ("-m", "pure and not timing")], ids=["plain", "selected"])
 @pytest.mark.truth
 def test_timing_tests_are_left_out(tmp_path: Path, beside: tuple[str, ...], asked: tuple[str, ...]) -> None:
-    sample(tmp_path, LEFT_OUT)
-    done = run(sys.executable, "-m", "pytest", *beside, *asked, str(tmp_path), cwd=tmp_path)
+    done = tested(tmp_path, [LEFT_OUT], *beside, *asked)
     assert done.returncode == 0, done.stdout
     assert "left out: 1 timing tests (make test-timing)" in done.stdout
     assert "1 passed" in done.stdout
@@ -322,7 +266,8 @@ def test_a_bench_finds_what_it_imports(name: str) -> None:
     importlib.import_module(f"benches.{name}")
 
 
-def test_a_limit_is_changed_by_a_third_either_way(change_limits: ModuleType) -> None:
+def test_a_limit_is_changed_by_a_third_either_way() -> None:
+    change_limits = script(ROOT / "tools" / "change_limits.py")
     limits = {
         "SHARE": 0.3,
         "NEAR_1": 0.99,
