@@ -1,13 +1,9 @@
-"""Layers of tests, and the rule for skipping.
+"""Layers of tests, and the rule for skipping (CONTRIBUTING.md).
 
-A test without a layer is ``pure``. A test of the ``real`` or ``look`` layer may require what a machine may
-lack with ``needs(...)``; if it is missing the test is skipped and the run ends with one loud line. With
-``CI=true`` that is a failure: our machines must have what our tests need.
-
-Tests run in parallel (``tools/beside.sh``), each worker with a separate machine-wide lock: two loads at the
-same time spoil each other's figures, but not what a test asserts. A test that asserts an elapsed time, a rate
-or anything else that depends on how busy the machine is also has the mark ``timing`` and is left out unless
-``-m`` selects it.
+A test of the ``real`` or ``look`` layer may require what a machine may lack with ``needs(...)``; if it is
+missing the test is skipped and the run ends with one loud line. With ``CI=true`` that is a failure: our
+machines must have what our tests need. Tests run in parallel (``tools/beside.sh``), each worker with a separate
+machine-wide lock: two loads at the same time spoil each other's figures, but not what a test asserts.
 """
 
 from __future__ import annotations
@@ -37,7 +33,6 @@ IN_CI = os.environ.get("CI", "").lower() in ("1", "true")
 
 LACKING = re.compile(r"not on this machine: (.* \(root on Debian: make apt\))")
 
-
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
 
@@ -65,21 +60,17 @@ def _variables() -> dict[str, str]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Give tests without a layer theirs, and put pure tests last, so that workers end together (they take
+    tests in this order)."""
     for item in items:
-        layers = [name for name in LAYERS if item.get_closest_marker(name)]
-        if not layers:
+        if not any(map(item.get_closest_marker, LAYERS)):
             item.add_marker(pytest.mark.pure)
-    items.sort(key=_turn)
+    items.sort(key=lambda item: item.get_closest_marker("pure") is not None)
     if seed := config.getoption("--shuffle"):
         files = sorted({_unit(item.nodeid) for item in items})
         random.Random(seed).shuffle(files)
         places = {file: place for place, file in enumerate(files)}
         items.sort(key=lambda item: places[_unit(item.nodeid)])
-
-
-def _turn(item: pytest.Item) -> int:
-    """Return the order: pure tests last, so that workers end together (they take tests in this order)."""
-    return 1 if item.get_closest_marker("pure") else 0
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -188,13 +179,11 @@ def needs() -> Callable[..., None]:
     """Call with names of programs (or ``"root"``): skip loudly, or fail in CI, if one is missing."""
 
     def ask(*wanted: str) -> None:
-        missing = [name for name in wanted if not _has(name)]
-        if not missing:
-            return
-        reason = f"not on this machine: {', '.join(missing)} (root on Debian: make apt)"
-        if IN_CI:
-            pytest.fail(f"{reason}; in CI nothing is skipped", pytrace=False)
-        pytest.skip(reason)
+        if missing := [name for name in wanted if not _has(name)]:
+            reason = f"not on this machine: {', '.join(missing)} (root on Debian: make apt)"
+            if IN_CI:
+                pytest.fail(f"{reason}; in CI nothing is skipped", pytrace=False)
+            pytest.skip(reason)
 
     return ask
 
@@ -245,11 +234,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     stats = terminalreporter.stats
     expected = [str(report.longrepr) for report in [*stats.get("skipped", ()), *stats.get("failed", ())]]
     for reason, tests in Counter(found[1] for text in expected if (found := LACKING.search(text))).items():
-        terminalreporter.write_line(
-            f"!!! NOT TESTED: {tests} tests on real servers or pages, for lack of {reason}",
-            red=True,
-            bold=True,
-        )
+        text = f"!!! NOT TESTED: {tests} tests on real servers or pages, for lack of {reason}"
+        terminalreporter.write_line(text, red=True, bold=True)
 
 
 @pytest.hookimpl(trylast=True)

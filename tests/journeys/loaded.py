@@ -43,12 +43,11 @@ def run_loaded(
     """Run `svload ARGUMENTS` to its end, without input, its output captured. Raise
     subprocess.TimeoutExpired; the command is killed then."""
     with _pipe() as (out, out_end), _pipe() as (err, err_end), _pipe() as (found, told_end):
-        with open(os.devnull, "rb") as nothing, _folder(cwd) as here:
-            text = {"arguments": ["svload", *arguments], "environment": dict(env)}
-            passed = [nothing.fileno(), out_end, err_end, here, told_end]
-            socket.send_fds(door(), [json.dumps(text).encode()], passed)
-        for end in (out_end, err_end, told_end):
-            os.close(end)
+        nothing, here = os.open(os.devnull, os.O_RDONLY), os.open(cwd, os.O_RDONLY | os.O_DIRECTORY)
+        text = {"arguments": ["svload", *arguments], "environment": dict(env)}
+        socket.send_fds(door(), [json.dumps(text).encode()], [nothing, out_end, err_end, here, told_end])
+        for passed in (nothing, here, out_end, err_end, told_end):
+            os.close(passed)
         stdout, stderr, status = _read_all((out, err, found), time.monotonic() + bound_s)
     pid, _, code = status.partition(b"\n")
     if not code:
@@ -81,12 +80,3 @@ def _pipe() -> Iterator[tuple[int, int]]:
         yield read, write
     finally:
         os.close(read)
-
-
-@contextmanager
-def _folder(path: Path) -> Iterator[int]:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
