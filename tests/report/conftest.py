@@ -5,13 +5,15 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
-from tests.report.searched import searched
+from tests.report.told_facts import searched
 from tests.support import SyntheticRun, make_run
 
 from svload import api
@@ -20,6 +22,7 @@ from svload.report.files.write import write_all
 from svload.store import write_findings
 
 Shown = Callable[..., str]
+ONE_SERVER = {f"TC{6 * place + other}": "one server" for place in range(6) for other in range(1, 6)}
 RUNS: dict[str, dict[str, Any]] = {
     "plain": {"cases": 6, "replicates": 3},
     "slower": {"cases": 6, "replicates": 3, "seed": 2, "median_ms": 12.0},
@@ -45,17 +48,16 @@ RUNS: dict[str, dict[str, Any]] = {
     },
     "overloaded": {"cases": 2, "replicates": 2, "load": "open", "faults": {"TC1": "overloaded"}},
     "unmeasured": {"cases": 2, "replicates": 1, "faults": {"*": "unsealed"}},
-    "users": {
-        "users": (2, 3, 5, 8, 16, 32),
-        "replicates": 3,
-        "excluded": {f"TC{6 * place + other}": "one server" for place in range(6) for other in range(1, 6)},
-    },
-    "search": {
-        "users": (2, 4, 6, 8, 12, 24),
-        "replicates": 3,
-        "excluded": {f"TC{6 * place + other}": "one server" for place in range(6) for other in range(1, 6)},
-    },
+    "users": {"users": (2, 3, 5, 8, 16, 32), "replicates": 3, "excluded": ONE_SERVER},
+    "search": {"users": (2, 4, 6, 8, 12, 24), "replicates": 3, "excluded": ONE_SERVER},
 }
+
+
+def table_of(sheet: Any, head: int) -> list[dict[str, Any]]:
+    """Return the rows of a sheet's table whose headings are in row `head`, as heading → cell's value."""
+    rows = list(sheet.iter_rows(min_row=head, values_only=True))
+    end = next((at for at, row in enumerate(rows) if at and row[0] is None), len(rows))
+    return [dict(zip(map(str, rows[0]), row, strict=True)) for row in rows[1:end]]
 
 
 @dataclass(frozen=True)
@@ -80,16 +82,14 @@ def reported(tmp_path_factory: pytest.TempPathFactory) -> Reporter:
     base = tmp_path_factory.getbasetemp()
     shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "reported"
     shared.mkdir(exist_ok=True)
-    made: dict[str, Reported] = {}
 
+    @cache
     def get(name: str) -> Reported:
-        if name not in made:
-            with open(shared / f"{name}.lock", "w") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)
-                if not (shared / f"{name}.json").exists():
-                    _make(shared, name)
-            made[name] = _read(shared, name)
-        return made[name]
+        with open(shared / f"{name}.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not (shared / f"{name}.json").exists():
+                _make(shared, name)
+        return _read(shared, name)
 
     return get
 
@@ -132,12 +132,8 @@ def visited(needs: Callable[..., None], request: pytest.FixtureRequest) -> Itera
         page.on("pageerror", lambda error: page.seen.append(str(error)))
         page.on("console", lambda message: page.seen.append(message.text))
         page.on("dialog", lambda dialog: (page.seen.append(dialog.message), dialog.dismiss()))
-        page.on(
-            "request",
-            lambda asked: (
-                page.seen.append(asked.url) if not asked.url.startswith(("file:", "blob:")) else None
-            ),
-        )
+        foreign = re.compile("(?!file:|blob:)")
+        page.on("request", lambda asked: page.seen.extend([asked.url] if foreign.match(asked.url) else []))
         page.goto(f"file://{file}{anchor}")
         pages.append(page)
         return page
@@ -165,26 +161,22 @@ def shown(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -
     return show
 
 
-@dataclass(frozen=True)
-class Compared:
-    """The page of two runs, and its rows."""
+class Compared(NamedTuple):
+    """The rows of two runs that are compared, and the page."""
 
-    file: Path
     rows: list[dict[str, Any]]
+    file: Path
 
 
 @pytest.fixture(scope="session")
 def compared(reported: Reporter, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Compared]:
     """Return `compared("plain", "slower")`: made on first use."""
-    made: dict[tuple[str, str], Compared] = {}
 
+    @cache
     def get(first: str, second: str) -> Compared:
-        if (first, second) not in made:
-            file = tmp_path_factory.mktemp("compared") / "compare.html"
-            runs = [str(reported(name).run.path) for name in (first, second)]
-            rows, written = api.compare(*runs, page=file)
-            assert written == file
-            made[first, second] = Compared(file, rows)
-        return made[first, second]
+        file = tmp_path_factory.mktemp("compared") / "compare.html"
+        found = Compared(*api.compare(*(str(reported(name).run.path) for name in (first, second)), page=file))
+        assert found.file == file
+        return found
 
     return get

@@ -1,19 +1,24 @@
-"""Charts as numbers: scales, ticks, curves that end with the sample, gaps where values are unknown."""
+"""Charts as numbers: scales, ticks, curves that end with the sample, gaps where values are unknown, marks."""
 
 from __future__ import annotations
 
 import re
 from itertools import pairwise
-from math import isclose, nan
+from math import nan
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.report.conftest import Reporter
+from tests.report.told_facts import doubted
 
+from svload.analysis.stacks import call_tree
 from svload.model.results import Estimate
-from svload.report.charts.bars import usage_chart
+from svload.model.stacks import Stacks
+from svload.report.charts.bars import anatomy_chart, usage_chart
 from svload.report.charts.drawing import (
     LETTER,
     Drawing,
@@ -26,10 +31,15 @@ from svload.report.charts.drawing import (
     tail_position,
     tick_texts,
 )
+from svload.report.charts.ratios import Plot, claim_plot, plot_scale
 from svload.report.charts.rows import box_of, strip_axis, strip_scale
 from svload.report.charts.tail import TailLine, TailMark, tail_chart
 from svload.report.charts.timeline import Line, Panel, median_series, timeline
-from svload.report.data.digest import Curve, Series, merged_curve
+from svload.report.data.digest import Curve, Series, _wide_enough, merged_curve
+from svload.report.data.gather import gather
+from svload.report.page.flames import WIDTH, boxes, flame_graph, named, sampled_how
+from svload.report.page.overall import usage_charts
+from svload.report.page.view import render_page
 from svload.report.wording.numbers import number_of
 
 
@@ -42,16 +52,12 @@ def test_linear_ticks_are_round_and_inside(low: float, high: float) -> None:
     assert np.allclose(steps, steps[0])
 
 
-def test_log_ticks_are_never_too_many() -> None:
-    for high in (1.5, 3, 20, 1e3, 1e7):
-        assert 1 <= len(log_ticks(1.0, high, 6)) <= 8
-
-
-def test_a_scale_keeps_order_and_clips() -> None:
+def test_a_logarithmic_scale_keeps_order_clips_and_has_few_ticks() -> None:
     scale = Scale(0.001, 1.0, 0, 100, log=True)
-    assert [scale(v) for v in (0.001, 0.01, 0.1, 1.0)] == pytest.approx([0, 100 / 3, 200 / 3, 100])
-    assert scale(5.0) == 100
-    assert scale(0.0) == 0
+    values = (0.0, 0.001, 0.01, 0.1, 1.0, 5.0)
+    assert list(map(scale, values)) == pytest.approx([0, 0, 100 / 3, 200 / 3, 100, 100])
+    assert all(1 <= len(log_ticks(1.0, high, 6)) <= 8 for high in (1.5, 3, 20, 1e3, 1e7))
+    assert np.allclose(np.diff([tail_position(p) for p in (0.9, 0.99, 0.999)]), 1.0)
 
 
 @given(st.lists(st.floats(0, 10), max_size=20))
@@ -63,25 +69,27 @@ def test_names_stand_apart_in_their_order_within_the_picture(places: list[float]
     assert all(-1e-9 <= place <= 10 + 1e-9 for place in moved)
 
 
-def test_names_that_have_room_stay_where_they_are() -> None:
-    assert apart([3.0, 1.0, 2.0], 1.0, 0.0, 10.0) == [3.0, 1.0, 2.0]
-    assert apart([5.0, 5.0], 1.0, 0.0, 10.0) == [4.5, 5.5]
-    assert apart([10.0, 10.0], 1.0, 0.0, 10.0) == [9.0, 10.0]
-    assert apart([], 1.0, 0.0, 10.0) == []
+@pytest.mark.parametrize(
+    ("places", "moved"),
+    [([3.0, 1.0, 2.0], [3.0, 1.0, 2.0]), ([5.0, 5.0], [4.5, 5.5]), ([10.0, 10.0], [9.0, 10.0]), ([], [])],
+)
+def test_names_that_have_room_stay_where_they_are(places: list[float], moved: list[float]) -> None:
+    assert apart(places, 1.0, 0.0, 10.0) == moved
 
 
-def test_ticks_are_reported_with_units() -> None:
-    assert tick_texts([0.0, 0.001, 0.002], "time_s") == ["0", "1 ms", "2 ms"]
-    assert tick_texts([0.0, 0.25, 0.5], "rate_rps") == ["0", "0.25/s", "0.50/s"]
-    assert tick_texts([0.051, 0.05105, 0.0511], "time_s") == ["51.00 ms", "51.05 ms", "51.10 ms"]
-    assert tick_texts([0.0, 5000.0, 10000.0], "rate_rps") == ["0", "5,000/s", "10,000/s"]
-    assert own_unit_texts([0.0005, 0.001, 2.0], "time_s") == ["500 µs", "1 ms", "2 s"]
-    scale = Scale(0.0, 96 * 1024**2, 0, 1)
-    assert tick_texts(scale.ticks(4, "size_bytes"), "size_bytes") == ["0", "50 MiB"]
-
-
-def test_the_tail_is_logarithmic() -> None:
-    assert np.allclose(np.diff([tail_position(p) for p in (0.9, 0.99, 0.999)]), 1.0)
+@pytest.mark.parametrize(
+    ("texts", "ticks", "dimension", "expected"),
+    [
+        (tick_texts, [0.0, 0.001, 0.002], "time_s", ["0", "1 ms", "2 ms"]),
+        (tick_texts, [0.0, 0.25, 0.5], "rate_rps", ["0", "0.25/s", "0.50/s"]),
+        (tick_texts, [0.051, 0.05105, 0.0511], "time_s", ["51.00 ms", "51.05 ms", "51.10 ms"]),
+        (tick_texts, [0.0, 5000.0, 10000.0], "rate_rps", ["0", "5,000/s", "10,000/s"]),
+        (tick_texts, Scale(0.0, 96 * 1024**2, 0, 1).ticks(4, "size_bytes"), "size_bytes", ["0", "50 MiB"]),
+        (own_unit_texts, [0.0005, 0.001, 2.0], "time_s", ["500 µs", "1 ms", "2 s"]),
+    ],
+)
+def test_ticks_are_reported_with_units(texts: Any, ticks: list[float], dimension: str, expected: list[str]):
+    assert texts(ticks, dimension) == expected
 
 
 def _curve(values: list[float], failed: int = 0) -> Curve:
@@ -107,23 +115,15 @@ def test_a_curve_ends_where_failures_begin_and_the_field_says_why() -> None:
     assert tail_chart([TailLine(_curve([], failed=4), "main")], [], "nothing") == ""
 
 
-def test_lines_are_broken_where_nothing_is_known() -> None:
+def test_lines_are_broken_where_nothing_is_known_and_relative_steps_do_not_drift() -> None:
     assert broken([(0, 1), (1, nan), (2, 3), (3, 4)]) == [[(0, 1)], [(2, 3), (3, 4)]]
     assert broken([(0, nan)]) == []
-
-
-def test_relative_steps_do_not_drift() -> None:
     drawing = Drawing(10, 10, "t")
     points = [(n / 7, n * n / 97) for n in range(200)]
     drawing.path([points], "line")
-    found = re.search(r'd="M([\d.-]+) ([\d.-]+)l([^"]*)"', drawing.render())
-    assert found
-    x, y = float(found[1]), float(found[2])
-    numbers = [float(part) for part in re.findall(r"-?\d+(?:\.\d+)?", found[3])]
-    for dx, dy in zip(numbers[::2], numbers[1::2], strict=True):
-        x, y = x + dx, y + dy
-    assert isclose(x, points[-1][0], abs_tol=0.051)
-    assert isclose(y, points[-1][1], abs_tol=0.051)
+    (path,) = re.findall(r'd="M([\d.-]+ [\d.-]+l[^"]*)"', drawing.render())
+    numbers = [float(part) for part in re.findall(r"-?\d+(?:\.\d+)?", path)]
+    assert (sum(numbers[::2]), sum(numbers[1::2])) == pytest.approx(points[-1], abs=0.051)
 
 
 @pytest.mark.parametrize("low_s", [0.00005, 0.00008, 0.00009, 0.0005])
@@ -163,26 +163,26 @@ def test_the_median_over_replicates_is_numpys_own() -> None:
             assert np.isnan(found[~known]).all()
 
 
+def panel(title: str, dimension: str, values: list[float], note: str = "") -> Panel:
+    return Panel(title, dimension, [Line("a", "c0", [Series(np.array([0.0, 1.0]), np.array(values))])], note)
+
+
+def over_time(*panels: Panel) -> str:
+    return timeline(list(panels), 1.0, (0.1, 1.0), (0.2, 1.0), "over time")
+
+
 def test_panels_without_numbers_are_left_out() -> None:
-    at = np.array([0.0, 1.0])
-    full = Panel("throughput", "rate_rps", [Line("a", "c0", [Series(at, np.array([1.0, 2.0]))])])
-    empty = Panel("memory", "size_bytes", [Line("a", "c0", [Series(at, np.array([nan, nan]))])])
-    drawn = timeline([full, empty], 1.0, (0.1, 1.0), (0.2, 1.0), "over time")
+    empty = panel("memory", "size_bytes", [nan, nan])
+    drawn = over_time(panel("throughput", "rate_rps", [1.0, 2.0]), empty)
     assert "throughput" in drawn and "memory" not in drawn
     assert 'class="ramp"' in drawn and 'class="cut"' in drawn
-    assert timeline([empty], 1.0, (0.1, 1.0), (0.2, 1.0), "nothing") == ""
+    assert over_time(empty) == ""
 
 
-def test_a_long_note_of_a_panel_ends_within_the_picture() -> None:
-    line = Line("a", "c0", [Series(np.array([0.0, 1.0]), np.array([1.0, 2.0]))])
-    drawn = timeline([Panel("CPU", "count", [line], "n" * 500)], 1.0, (0.1, 1.0), (0.2, 1.0), "over time")
-    (note,) = re.findall("n{9,}…", drawn)
+def test_long_values_of_an_axis_and_long_titles_and_notes_lie_within_the_picture() -> None:
+    (note,) = re.findall("n{9,}…", over_time(panel("CPU", "count", [1.0, 2.0], "n" * 500)))
     assert len(note) < 140
-
-
-def test_long_values_of_an_axis_and_long_titles_lie_within_the_picture() -> None:
-    line = Line("a", "c0", [Series(np.array([0.0, 1.0]), np.array([1e9, 3e9]))])
-    drawn = timeline([Panel("t" * 500, "count", [line])], 1.0, (0.1, 1.0), (0.2, 1.0), "over time")
+    drawn = over_time(panel("t" * 500, "count", [1e9, 3e9]))
     values = re.findall(r'<text x="([\d.]+)" y="[\d.]+" text-anchor="end">([^<]*)<', drawn)
     assert max(len(text) for _, text in values) > 12
     assert all(LETTER * len(text) <= float(x) + 0.1 for x, text in values)
@@ -208,3 +208,124 @@ def test_what_lies_beyond_the_fences_is_outside() -> None:
     assert (box.p25, box.p50, box.p75) == pytest.approx((3.25, 5.5, 7.75))
     assert (box.low, box.high, box.outside) == (1.0, 9.0, (100.0,))
     assert box_of(np.full(9, 2.0)) == (2.0, 2.0, 2.0, 2.0, 2.0, ())
+
+
+def test_bins_widen_until_they_hold_enough_requests() -> None:
+    due = np.array([4.0, 1, 1, 0, 9, 2, 2])
+    for enough, begins in ((6, [0, 3]), (1, [0, 1, 2, 3, 5, 6]), (100, [0])):
+        assert _wide_enough(due, enough).tolist() == begins
+
+
+@pytest.mark.parametrize("name", ["plain", "one", "overloaded", "mixed"])
+def test_response_over_time_is_never_blank(reported: Reporter, name: str) -> None:
+    found = reported(name)
+    seen = 0
+    for digest in gather(found.run, found.findings).digests.values():
+        for group in digest.groups.values():
+            if group.summary.ok_in_window:
+                series = group.series["p50"]
+                assert np.isfinite(series.values).sum() >= 2, (digest.name, group.summary.name)
+                assert (np.diff(series.at_s) > 0).all()
+                seen += 1
+    assert seen
+
+
+def test_a_short_part_can_be_seen_beside_a_long_one() -> None:
+    bars = [("slow", {"connect": 0.0002, "server": 1.0}), ("fast", {"connect": 0.00005, "server": 0.0002})]
+    drawing = anatomy_chart(bars, "anatomy")
+    circles = re.findall(r'<circle[^>]*cx="([\d.]+)"[^>]*><title>([^<]*)', drawing)
+    dots = {tip: float(at) for at, tip in circles}
+    assert dots["connect: 200 µs"] == pytest.approx(dots["server: 200 µs"], abs=0.2)
+    assert dots["connect: 50 µs"] < dots["connect: 200 µs"] < dots["server: 1 s"]
+    assert dots["server: 1 s"] - dots["connect: 200 µs"] > 100
+    assert anatomy_chart([("none", {})], "anatomy") == ""
+
+
+def test_a_service_has_one_colour_in_every_chart(reported: Reporter) -> None:
+    found = reported("plain")
+    page, colours = found.page, gather(found.run, found.findings).colours
+    assert len(set(colours.values())) == len(colours) == 5
+    for service in ("backend", "cache"):
+        assert set(re.findall(rf'<i class="l c(\d)"></i>{service}<', page)) == {str(colours[service])}
+        assert set(re.findall(rf'<i class="k f(\d)"></i>{service}<', page)) == {str(colours[service])}
+
+
+def test_a_refused_number_is_hatched_with_its_mark(reported: Reporter) -> None:
+    found = reported("plain")
+    refused = dict.fromkeys(("cache.cpu.mean", "probe.response.p50"), "REFUSED")
+    grades: dict[str, Any] = {f"TC2.r{n}": refused for n in (1, 2, 3)}
+    gathered = gather(found.run, doubted(found.findings, grades))
+    cpu = next(iter(usage_charts(gathered))).drawing
+    assert cpu.count('class="hatched"') == 1 and "✗" in cpu
+    page, _ = render_page(gathered)
+    assert re.search(r'<td class="q. refused" data-c="TC2"', page)
+    assert not re.search(r'<td class="q\w refused" data-c="TC1"', page)
+    assert re.search(r'<td class="num refused"[^>]*>[^<]*<span class="mk"> ✗</span>', page)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "mark"),
+    [
+        ("decided", "<circle"),
+        ("no difference", 'class="margin"'),
+        ("open", "point open"),
+        ("refused", "lost lost"),
+    ],
+)
+def test_an_outcome_has_its_own_mark(outcome: str, mark: str) -> None:
+    plot = Plot("a", Estimate(value=1.02, low=0.99, high=1.05), outcome, "2 % longer", 0.05)
+    scale = plot_scale([plot])
+    assert scale is not None
+    drawn = claim_plot(plot, scale)
+    assert mark in drawn
+    words = [float(at) for at in re.findall(r'<text x="([\d.]+)"[^>]*class="told"', drawn)]
+    assert words and all(0 < at < 560 for at in words)
+
+
+FOLDED = {"server;main;answer;send_file;sendfile_[k]": 60, "server;main;answer": 20, "server;main;<script>": 19, "server;rare": 1}  # fmt: skip
+
+
+def stacks(**more: object) -> Stacks:
+    found = {"service": "files", "rate_hz": 50, "window_s": 10.0, "samples": 100, "folded": FOLDED, **more}
+    return Stacks.model_validate(found)
+
+
+def test_boxes_lie_on_their_callers_as_wide_as_their_share() -> None:
+    found = {box.name: box for box in boxes(call_tree(FOLDED), 0.0)}
+    assert (found["main"].left, found["main"].width, found["main"].depth) == (0.0, 0.99, 2)
+    assert (found["answer"].width, found["answer"].own, found["answer"].depth) == (0.8, 20, 3)
+    for box in found.values():
+        below = [other for other in found.values() if other.depth == box.depth - 1]
+        end = box.left + box.width - 1e-9
+        inside = [one for one in below if one.left - 1e-9 <= box.left and end <= one.left + one.width]
+        assert box.depth == 0 or len(inside) == 1
+    assert "rare" in {box.name for box in boxes(call_tree(FOLDED), 0.005)}
+    assert "rare" not in {box.name for box in boxes(call_tree(FOLDED), 0.02)}
+
+
+def test_the_drawing_is_well_formed_names_function_and_share_and_nothing_in_a_name_is_markup() -> None:
+    drawn = flame_graph(call_tree(FOLDED), "files")
+    root = ElementTree.fromstring(drawn)
+    assert {
+        "send_file: 60.0 % of the samples (60)",
+        "sendfile, kernel: 60.0 % of the samples (60); itself 60.0 %",
+        "answer: 80.0 % of the samples (80); itself 20.0 %",
+    } <= {one.text for one in root.iter() if one.tag.endswith("title")}
+    assert "<script>" not in drawn
+    bars = [one for one in root.iter() if one.tag.endswith("rect")]
+    right = [float(one.get("x", 0)) + float(one.get("width", 0)) for one in bars]
+    assert max(right) <= WIDTH
+    assert {one.get("class") for one in bars} == {"k-all", "k-user", "k-kernel"}
+
+
+def test_its_words_name_what_ran_and_how_it_was_sampled() -> None:
+    words = named(stacks())
+    assert words.startswith(
+        "Most CPU by itself: sendfile (kernel) 60 %, answer 20 %, <script> 19 %, rare 1 %."
+    )
+    assert "With what it called: answer 80 %, send_file 60 %" in words
+    found = sampled_how(stacks(sampler_cpu_s=0.05, lost=3), "TC1.r1")
+    assert "100 samples of files in TC1.r1 alone, 50 a second of CPU: 2 s of CPU in 10 s" in found
+    assert "perf itself took 50 ms of CPU" in found
+    assert "Of the whole machine's samples 3 got lost" in found
+    assert "perf itself" not in sampled_how(stacks(), "TC1.r1")
