@@ -1,24 +1,38 @@
-"""Comparisons, doubts and the answer in words, made from fields, in 25 words at most."""
+"""Comparisons, doubts and the answer in words, made from fields, in 25 words at most; failures come first."""
 
 from __future__ import annotations
 
 import re
+from html import unescape
+from pathlib import Path
 from typing import Any
 
+import openpyxl
 import pytest
 from tests.evolve import evolve
-from tests.report.conftest import Reporter
+from tests.report.conftest import Reporter, Shown
 from tests.report.told_facts import HOG, MEDIAN, TAIL, doubted, outcomes
 
 from svload import api, study
-from svload.model.results import Claim, Estimate, Findings, Gate
+from svload.analysis.checks import all_checks
+from svload.model.results import Claim, Estimate, FailureKind, Failures, Findings, Gate, Grade, TrialResult
 from svload.report.data.gather import gather
+from svload.report.files.markdown import plain, summary_markdown
 from svload.report.page.view import render_page
-from svload.report.wording.answer import answer, faster_sentence, in_words, nothing_line
-from svload.report.wording.claimed import LONGEST_WORDS, MARKS, claimed, details
+from svload.report.sheets.workbook import write_workbook
+from svload.report.terminal.tables import show_findings
+from svload.report.wording.answer import (
+    answer,
+    faster_sentence,
+    headline,
+    in_words,
+    leading_failures,
+    nothing_line,
+)
+from svload.report.wording.claimed import LONGEST_WORDS, MARKS, Claimed, claimed, details
 from svload.report.wording.doubts import doubts, summary
 from svload.report.wording.ending import quieter_line
-from svload.report.wording.spelling import change_interval, change_words, metric_words
+from svload.report.wording.spelling import cause, change_interval, change_words, metric_words
 from svload.report.wording.traffic import describe_run
 
 
@@ -28,33 +42,46 @@ def findings(reported: Reporter) -> Findings:
 
 
 def test_each_outcome_has_its_sentence_and_mark(findings: Findings) -> None:
-    told = claimed(findings)
-    assert [one.sentence for one in told] == [
-        "https against http: the median response of probe is 2.04 times as long (1.93 to 2.16).",
-        "https against http: the median response of probe differs by less than 4 %.",
-        "https against http: undecided; the median response of probe was 8 % longer (−3 to +20 %).",
-        "https against http: no statement about the median response of probe, 0 of 6 pairs can be used.",
+    found = claimed(findings)
+    assert [(one.mark, one.short, one.sentence.removeprefix("https against http: ")) for one in found] == [
+        ("●", "decided", "the median response of probe is 2.04 times as long (1.93 to 2.16)."),
+        ("■", "within 4 %", "the median response of probe differs by less than 4 %."),
+        (
+            "○",
+            "needs 4 more blocks (12 min)",
+            "undecided; the median response of probe was 8 % longer (−3 to +20 %).",
+        ),
+        (
+            "✗",
+            "0/6 pairs can be used",
+            "no statement about the median response of probe, 0 of 6 pairs can be used.",
+        ),
     ]
-    assert [one.mark for one in told] == ["●", "■", "○", "✗"]
-    assert set(MARKS) == {one.outcome for one in told}
-    assert told[2].needs == "4 more blocks (12 min) would decide it"
-    open_one = "needs 4 more blocks (12 min)"
-    assert [one.short for one in told] == ["decided", "within 4 %", open_one, "0/6 pairs can be used"]
+    assert set(MARKS) == {one.outcome for one in found}
+    assert found[2].needs == "4 more blocks (12 min) would decide it"
 
 
-def test_an_open_one_says_what_would_decide_it_or_what_keeps_it_open(findings: Findings) -> None:
-    """Blocks are added to a study, even if three of them are one bring-up."""
-    (claim,) = (one.claim for one in claimed(findings) if one.outcome == "open")
+def changed(findings: Findings, of: str, **changes: Any) -> Claimed:
+    """Return the claim of this outcome with these changes, alone, as it is worded."""
+    (claim,) = (one for one in findings.claims if one.outcome == of)
+    (found,) = claimed(evolve(findings, claims=(evolve(claim, **changes),)))
+    return found
 
-    def short(**changes: Any) -> str:
-        return claimed(evolve(findings, claims=(claim.model_copy(update=changes),)))[0].short
 
-    assert short(unit="bring-up") == "needs 4 more blocks (12 min)"
-    assert short(more_blocks=1, more_s=None) == "needs 1 more block"
-    assert short(more_s=432_000.0) == "needs 4 more blocks (120 h)"
-    why = "it depends on which side ran first"
-    assert short(more_blocks=None, why_open=why) == f"undecided: {why}"
-    assert short(more_blocks=None, why_open="") == "undecided"
+@pytest.mark.parametrize(
+    ("changes", "short"),
+    [
+        ({"unit": "bring-up"}, "needs 4 more blocks (12 min)"),  # even if three of them are one bring-up
+        ({"more_blocks": 1, "more_s": None}, "needs 1 more block"),
+        ({"more_s": 432_000.0}, "needs 4 more blocks (120 h)"),
+        ({"more_blocks": None, "why_open": "it depends on the side"}, "undecided: it depends on the side"),
+        ({"more_blocks": None, "why_open": ""}, "undecided"),
+    ],
+)
+def test_an_open_one_says_what_would_decide_it(
+    findings: Findings, changes: dict[str, Any], short: str
+) -> None:
+    assert changed(findings, "open", **changes).short == short
 
 
 @pytest.mark.parametrize("outcome", ["decided", "no difference", "open", "refused"])
@@ -67,46 +94,39 @@ def test_an_open_one_says_what_would_decide_it_or_what_keeps_it_open(findings: F
     ],
 )
 def test_sentences_have_25_words_at_most(findings: Findings, outcome: str, names: tuple[str, str]) -> None:
-    (claim,) = (one.claim for one in claimed(findings) if one.outcome == outcome)
-    changed = evolve(claim, baseline=names[0], treatment=names[1])
-    (one,) = claimed(evolve(findings, claims=(changed,)))
+    one = changed(findings, outcome, baseline=names[0], treatment=names[1])
     assert len(one.sentence.split()) <= LONGEST_WORDS
 
 
-def behind(findings: Findings, at: int) -> dict[str, str]:
-    return details(findings, claimed(findings)[at])
-
-
-def test_what_is_behind_a_decided_one(findings: Findings) -> None:
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"success": (1.0, 0.997), "success_interval": (-0.004, 0.0)}, "; a difference of −0.4 to +0 points"),
+        ({"strangers__lean_p": 0.03}, "; more during one side (p 0.03), so all pairs have equal weight"),
+        (
+            {"strangers__readable": False},
+            "the server's machine could not be read: all pairs have equal weight",
+        ),
+    ],
+)
+def test_what_is_behind_a_decided_one(findings: Findings, changes: dict[str, Any], words: str) -> None:
     """Everything else is in the snapshots of test_terminal.py::test_why_in_words."""
-    lower = evolve(findings.claims[0], success=(1.0, 0.997), success_interval=(-0.004, 0.0))
-    told = behind(evolve(findings, claims=(lower,)), 0)
-    assert told["success"].endswith("; a difference of −0.4 to +0 points")
-    assert "p and interval" not in told
-
-
-def test_other_programs_are_reported_by_side_where_they_lean(findings: Findings) -> None:
-    def told(**fields: Any) -> str:
-        first = findings.claims[0]
-        changed = evolve(first, strangers=first.strangers.model_copy(update=fields))
-        return behind(evolve(findings, claims=(changed,)), 0)["other programs"]
-
-    assert told(lean_p=0.03).endswith("; more during one side (p 0.03), so all pairs have equal weight")
-    assert told(readable=False) == "the server's machine could not be read: all pairs have equal weight"
+    behind = details(findings, changed(findings, "decided", **changes))
+    assert [text for text in behind.values() if text.endswith(words)] != []
+    assert "p and interval" not in behind
 
 
 @pytest.mark.parametrize(
-    ("outcome", "told"),
+    ("outcome", "words"),
     [
         ("fail", "gate failed: worse by more than 5 %"),
         ("pass", "gate passed: not worse by more than 5 %"),
         ("open", "gate undecided: perhaps worse by more than 5 %"),
     ],
 )
-def test_only_a_failed_gate_reads_as_failed(findings: Findings, outcome: Any, told: str) -> None:
+def test_only_a_failed_gate_reads_as_failed(findings: Findings, outcome: Any, words: str) -> None:
     gate = Gate(text="worse by more than 5 %", outcome=outcome)
-    claim = evolve(findings.claims[0], gate=gate)
-    assert claimed(evolve(findings, claims=(claim,)))[0].gate == told
+    assert changed(findings, "decided", gate=gate).gate == words
 
 
 @pytest.mark.parametrize(
@@ -119,14 +139,11 @@ def test_only_a_failed_gate_reads_as_failed(findings: Findings, outcome: Any, to
     ],
 )  # fmt: skip
 def test_a_failed_gate_says_why_and_its_limit(findings: Findings, text: str, why: str, told: str) -> None:
-    gate = Gate(text=text, outcome="fail", why=why)
     for outcome in ("decided", "refused"):
-        claim = evolve(findings.claims[0], gate=gate, outcome=outcome)
-        (one,) = claimed(evolve(findings, claims=(claim,)))
+        one = changed(findings, "decided", gate=Gate(text=text, outcome="fail", why=why), outcome=outcome)
         assert (one.failure, one.sign) == (told, "✗")
-    passed = evolve(claim, gate=Gate(text=text, outcome="pass", why=why), outcome="decided")
-    (one,) = claimed(evolve(findings, claims=(passed,)))
-    assert (one.failure, one.sign) == ("", "●")
+    passed = changed(findings, "decided", gate=Gate(text=text, outcome="pass", why=why))
+    assert (passed.failure, passed.sign) == ("", "●")
 
 
 def test_the_page_folds_it_all_under_the_sentence(reported: Reporter, findings: Findings) -> None:
@@ -199,18 +216,13 @@ def test_a_metric_is_named_in_words(key: str, words: str) -> None:
 @pytest.mark.parametrize(("factor", "told"), [(4.0, True), (1.2, False)])
 def test_differing_cases_are_reported_behind_the_effect(reported: Reporter, factor: float, told: bool):
     findings = reported("plain").findings
-    key = "probe.response.p50"
-    (first, second, third, fourth), rest = findings.cases[:4], findings.cases[4:]
-    values = zip((first, second, third, fourth), (0.01, 0.02, 0.01, 0.02 * factor), strict=True)
-    cases = [evolve(case, metrics={key: Estimate(value=value)}) for case, value in values]
-    pairs = ((first.case, second.case), (third.case, fourth.case))
-    claims = tuple(evolve(claim, pairs=pairs, metric=key) for claim in findings.claims)
-    changed = evolve(findings, cases=(*cases, *rest), claims=claims)
-    behind = details(changed, claimed(changed)[0])
-    words = (
-        f"they differ: from 2 times as long ({second.case} against {first.case}) to 8 times as long "
-        f"({fourth.case} against {third.case})"
-    )
+    values = zip(findings.cases[:4], (0.01, 0.02, 0.01, 0.02 * factor), strict=True)
+    cases = [evolve(case, metrics={MEDIAN: Estimate(value=value)}) for case, value in values]
+    a, b, c, d = (case.case for case in cases)
+    claims = tuple(evolve(claim, pairs=((a, b), (c, d)), metric=MEDIAN) for claim in findings.claims)
+    differing = evolve(findings, cases=(*cases, *findings.cases[4:]), claims=claims)
+    behind = details(differing, claimed(differing)[0])
+    words = f"they differ: from 2 times as long ({b} against {a}) to 8 times as long ({d} against {c})"
     assert (behind.get("matched cases") == words) is told
 
 
@@ -220,10 +232,8 @@ GRADES["TC1.r2"] = {TAIL: "REFUSED", MEDIAN: "WEAK"}
 
 def test_a_doubt_names_numbers_bound_and_whose_doing(reported: Reporter) -> None:
     first, second = doubts(doubted(reported("plain").findings, GRADES))
-    assert (
-        first.text == "✗ the machine stalled, in 3 of 18 trials: probe p99, off by up to 12 %; by "
-        f"{HOG} (3 ×). → Keep the machine quiet."
-    )
+    words = f"probe p99, off by up to 12 %; by {HOG} (3 ×). → Keep the machine quiet."
+    assert first.text == f"✗ the machine stalled, in 3 of 18 trials: {words}"
     assert second.text.startswith("~ the machine stalled, in 1 of 18 trials: probe p50")
     assert first.trials == ("TC0.r1", "TC1.r2", "TC1.r3")
 
@@ -239,41 +249,30 @@ def test_all_doubts_are_one_line_refused_first(reported: Reporter) -> None:
     why = "the machine stalled, most of all stress-ng"
     assert told == f"Not usable: p99 in 3 of 18 trials ({why}). Rough: p50 in 1 of 18 trials ({why})"
     assert summary(doubted(reported("plain").findings, {})) == ""
-
-
-def test_the_most_frequent_reason_stands_first(reported: Reporter) -> None:
-    found = reported("mixed").findings
-    numbers = [len(one.trials) for one in doubts(found) if one.grade == "REFUSED"]
-    assert numbers == sorted(numbers, reverse=True) and numbers
+    numbers = [len(one.trials) for one in doubts(reported("mixed").findings) if one.grade == "REFUSED"]
+    assert numbers == sorted(numbers, reverse=True) != [], "the most frequent reason first"
 
 
 def disturbed(findings: Findings, *checks: str, outcome: str = "open") -> Findings:
     """Return findings in which these checks disturb only the first trial, with a claim of that outcome."""
-    trials = []
-    for number, trial in enumerate(findings.trials):
-        graded = tuple(
-            evolve(one, grade="WEAK" if number == 0 and one.check in checks else "VALID")
-            for one in trial.verdict.checks
+
+    def graded(trial: TrialResult, *weak: str) -> TrialResult:
+        found = tuple(
+            evolve(one, grade="WEAK" if one.check in weak else "VALID") for one in trial.verdict.checks
         )
-        instrument = "WEAK" if number == 0 and checks else "VALID"
-        verdict = evolve(trial.verdict, checks=graded, instrument=instrument)
-        trials.append(evolve(trial, verdict=verdict))
+        return evolve(trial, verdict__checks=found, verdict__instrument="WEAK" if weak else "VALID")
+
+    trials = (graded(findings.trials[0], *checks), *map(graded, findings.trials[1:]))
     claim = evolve(findings.claims[0], outcome=outcome)
-    return evolve(findings, trials=tuple(trials), claims=(claim,), thresholds=())
+    return evolve(findings, trials=trials, claims=(claim,), thresholds=())
 
 
 def test_what_is_open_beside_a_busy_machine_is_reported(reported: Reporter) -> None:
     findings = reported("plain").findings
     line = quieter_line(disturbed(findings, "others-cpu", "hiccups"))
-    many = len(findings.trials)
-    assert line.startswith(
-        f"1 comparison is undecided, and other work on this machine disturbed 1 of {many} trials. --wait-quiet 10m"
-    )
+    words = f"other work on this machine disturbed 1 of {len(findings.trials)} trials. --wait-quiet 10m"
+    assert line.startswith(f"1 comparison is undecided, and {words}")
     assert "REFUSED" not in line
-
-
-def test_where_all_is_decided_or_the_machine_was_quiet_there_is_nothing_to_say(reported: Reporter) -> None:
-    findings = reported("plain").findings
     assert quieter_line(disturbed(findings, "others-cpu", outcome="decided")) == ""
     assert quieter_line(disturbed(findings)) == ""
     assert quieter_line(disturbed(findings, "manipulation")) == "", "no machine's doing"
@@ -309,12 +308,9 @@ def test_the_claims_are_one_sentence(findings: Findings, p50: Said, p95: Said, s
     assert said(findings, p50, p95) == f"{sentence}, as these servers ran today."
 
 
-def test_failures_stand_beside_it(findings: Findings) -> None:
-    told = said(findings, SLOWER, SLOWER, success=(1.0, 0.968))
-    assert told.endswith("ran today. Of the requests 3.2 % of /v2's and 0 % of /v1's failed.")
-
-
-def test_nothing_measured_is_no_answer(findings: Findings) -> None:
+def test_failures_stand_beside_it_and_nothing_measured_is_no_answer(findings: Findings) -> None:
+    words = "ran today. Of the requests 3.2 % of /v2's and 0 % of /v1's failed."
+    assert said(findings, SLOWER, SLOWER, success=(1.0, 0.968)).endswith(words)
     nothing = evolve(findings, claims=(), cases=(), trials=(), thresholds=())
     assert faster_sentence(nothing) == nothing_line(answer(nothing).nothing) != ""
 
@@ -338,3 +334,95 @@ def test_the_numbers_that_the_study_asks_for_keep_their_names(reported: Reporter
     cases = tuple(evolve(case, asked=("Shop.cpu.mean",)) for case in found.cases)
     text = answer(evolve(found, cases=cases)).caveats[0].text
     assert text == "The numbers that the study asks for (Shop cpu) are reliable; other numbers are rough (~)."
+
+
+_NAMED = re.compile(r"\b(hiccups|generator-harm|others-cpu|run-queue|steal|warm-up|accounting|manipulation)")
+"""Names of checks that sentences used to contain."""
+
+
+def graded(findings: Findings, grade: Grade) -> Findings:
+    """Give its median and p99 this grade in every trial of the first case."""
+    case = findings.cases[0]
+    marks: dict[str, dict[str, Grade]] = {name: {MEDIAN: grade, TAIL: grade} for name in case.trials}
+    return evolve(doubted(findings, marks), findings=())
+
+
+def test_no_sentence_is_made_of_a_checks_name(reported: Reporter) -> None:
+    for grade in ("WEAK", "REFUSED"):
+        found = answer(graded(reported("plain").findings, grade))
+        for one in (*found.first, *found.sentences, *found.caveats):
+            assert not _NAMED.search(one.whole), one.whole
+    for check in all_checks():
+        assert "-" not in cause(check.name), check.name
+
+
+def test_the_page_s_table_of_checks_is_in_plain_words(reported: Reporter) -> None:
+    table = reported("plain").page.partition('class="checks"')[2].partition("</table>")[0]
+    heads = " ".join(re.findall(r'<th scope="row"[^>]*>(.*?)</th>', table))
+    assert cause("others-cpu") in heads and cause("accounting") in heads
+    for check in all_checks():
+        assert check.name not in heads or check.name in cause(check.name)
+
+
+WRONG = FailureKind(kind="status", name="201", count=9, expected="200")
+SENTENCE = "order: 9 × 201, expected 200; 9 of 900 requests failed in TC1."
+
+
+def failing(findings: Findings, beside: Any = "", case: str = "TC1") -> Findings:
+    counted = {"ended": 900, "failed": 9, "trials": (f"{case}.r1",), "kinds": (WRONG,)}
+    row = Failures(case=case, group="shop", step="order", beside=beside, **counted)
+    return evolve(findings, failures=(row,))
+
+
+@pytest.mark.parametrize("of", ["plain", "refused", "mixed"])
+def test_they_lead_every_report(reported: Reporter, of: str, tmp_path: Path, shown: Shown) -> None:
+    found = reported(of)
+    findings = failing(found.findings)
+    first = answer(findings).first[0]
+    assert (first.text, first.mark, first.evidence) == (SENTENCE, "✗", ("cases/TC1",))
+    assert headline(findings) == SENTENCE
+    printed = " ".join(shown(show_findings, findings, {}).split())
+    page = unescape(render_page(gather(found.run, findings))[0])
+    summary = summary_markdown(findings)
+    later = "Nothing can be concluded" if of == "refused" else "omparisons"
+    for text, sentence in ((printed, SENTENCE), (page, SENTENCE), (summary, plain(SENTENCE))):
+        assert text.index(f"✗ {sentence}" if text is not summary else sentence) < text.rindex(later)
+    write_workbook(gather(found.run, findings), tmp_path / "report.xlsx")
+    book = openpyxl.load_workbook(tmp_path / "report.xlsx", read_only=True)
+    assert SENTENCE in [cell for row in book.worksheets[0].iter_rows(values_only=True) for cell in row]
+
+
+@pytest.mark.parametrize("beside", ["few", "allowed", "planned fault", "search"])
+def test_what_does_not_lead_is_a_line_among_the_doubts(reported: Reporter, beside: str) -> None:
+    clean = reported("plain").findings
+    findings = failing(clean, beside)
+    assert (headline(findings), answer(findings).first) == (headline(clean), answer(clean).first)
+    (line,) = [one for one in answer(findings).caveats if "order: 9 × 201, expected 200" in one.text]
+    assert (line.mark, line.certainty) == ("~", "counted")
+
+
+def test_failures_are_reported_by_kind_most_frequent_first(reported: Reporter) -> None:
+    late = FailureKind(kind="error", name="timeout_first_byte", count=12, expected="")
+    check = FailureKind(kind="check", name="body contains ok", count=5, expected="")
+    findings = failing(reported("plain").findings)
+    row = evolve(findings.failures[0], failed=17, kinds=(check, late))
+    several = tuple(evolve(row, case=name) for name in ("TC1", "TC2"))
+    (line,) = leading_failures(evolve(findings, failures=several))
+    kinds = "24 × timeout first byte; 10 × failed check “body contains ok”"
+    assert line.text == f"order: {kinds}; 34 of 1,800 requests failed in TC1 and TC2."
+    assert line.evidence == ("cases/TC1", "cases/TC2")
+    (line,) = leading_failures(evolve(findings, failures=(evolve(row, failed=900),)))
+    assert "; all 900 requests failed in TC1." in line.text
+
+
+def test_a_failed_gate_leads_before_any_other_claim(reported: Reporter) -> None:
+    findings = outcomes(reported("plain").findings)
+    late = evolve(findings, claims=findings.claims[::-1])
+    assert answer(late).claims[0].failed
+    failed = "GATE FAILED: worse by more than 5 % (HTTPS against HTTP)."
+    assert headline(late).startswith(f"{failed} https against http: the median response")
+    (first,) = [one for one in answer(late).first if one.text.startswith("GATE FAILED")]
+    assert (first.mark, first.evidence) == ("✗", ("HTTPS against HTTP",))
+    clean = evolve(late, claims=tuple(evolve(one, gate=None) for one in late.claims))
+    words = " ".join([headline(clean), *(one.text for one in answer(clean).first)])
+    assert "gate" not in words.lower()

@@ -76,12 +76,9 @@ def test_json_keeps_its_meaning() -> None:
 LIKE_MARKUP = ("[/b]", "[a-z]+", "[bold]", ":smile:", "[link=http://x]y", "\\[x]")
 
 
-def test_a_query_shows_its_cells(shown: Shown) -> None:
+def test_a_query_shows_its_cells_and_a_plan_its_levels(shown: Shown, tmp_path: Path) -> None:
     found = shown(show_rows, ["[b]name", "n"], [[text, 1] for text in LIKE_MARKUP])
     assert all(text in found for text in (*LIKE_MARKUP, "[b]name"))
-
-
-def test_a_plan_shows_its_levels(shown: Shown, tmp_path: Path) -> None:
     levels = ", ".join(f"'{text}'" for text in LIKE_MARKUP)
     (tmp_path / "study.yaml").write_text(
         f"name: x\nquestion: 'is [/b] red?'\nlab: {{w: {{at: 'http://127.0.0.1:1'}}}}\nfactors: {{a: [{levels}]}}\n"

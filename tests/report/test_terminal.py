@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -20,6 +21,7 @@ from tests.report.told_facts import MEDIAN, TAIL, doubted, outcomes
 from tests.results import trial_result
 
 from svload import api
+from svload.host.process import cgroups
 from svload.model.certificates import InstrumentCertificate, InstrumentLevel, Place
 from svload.model.results import (
     Belief,
@@ -38,7 +40,7 @@ from svload.report.page.view import render_page
 from svload.report.sheets.workbook import write_workbook
 from svload.report.terminal.casetable import case_table
 from svload.report.terminal.console import MOST_LINES
-from svload.report.terminal.tables import show_comparison, show_findings, show_probe, show_rows
+from svload.report.terminal.tables import show_comparison, show_findings, show_plan, show_probe, show_rows
 from svload.report.terminal.why import show_why
 from svload.report.wording.claimed import claimed
 from svload.report.wording.spelling import cause, instrument_line, instrument_words
@@ -94,10 +96,6 @@ def test_nothing_is_cut(reported: Reporter, shown: Shown, width: int, make: Call
     assert all(level in folded for case in findings.cases for level in case.levels.values())
 
 
-def headings(findings: Findings, width: int) -> list[str]:
-    return [column.heading for column in case_table(findings, width).columns]
-
-
 def cells(findings: Findings, width: int = 200) -> dict[str, list[str]]:
     return {one.heading: [cell.text for cell in one.cells] for one in case_table(findings, width).columns}
 
@@ -111,13 +109,6 @@ def test_a_cell_bears_its_own_mark(reported: Reporter) -> None:
     assert shown["p99"][2].endswith("✗") and not shown["p99"][0].endswith("✗")
 
 
-@pytest.mark.parametrize("width", [200, 80, 60])
-def test_the_compared_number_always_has_a_column(reported: Reporter, width: int) -> None:
-    findings = reported("plain").findings
-    claims = tuple(evolve(claim, metric="cache.cpu.mean") for claim in findings.claims)
-    assert "cache cpu" in headings(evolve(findings, claims=claims), width)
-
-
 def asked_by_threshold(findings: Findings, *criteria: str) -> Findings:
     one = ThresholdResult(case="", that="", outcome="passed", measured=0.1, sentence="")
     pairs = product((case.case for case in findings.cases), criteria)
@@ -125,38 +116,38 @@ def asked_by_threshold(findings: Findings, *criteria: str) -> Findings:
 
 
 @pytest.mark.parametrize("width", [200, 80, 60])
-def test_a_number_with_a_threshold_always_has_a_column(reported: Reporter, width: int) -> None:
+def test_what_is_compared_or_has_a_threshold_always_has_a_column(reported: Reporter, width: int) -> None:
     findings = reported("plain").findings
     asked = asked_by_threshold(findings, "probe.response.p95 < 1 s", "probe.response.mean < 1 s")
-    found = headings(asked, width)
+    found = list(cells(asked, width))
     assert {"p95", "mean"} <= set(found)
     assert found.index("probe p50") < found.index("p95")
     assert "p99" not in found or found.index("p95") < found.index("p99")
-    assert not {"p95", "mean"} & set(headings(findings, width))
+    compared = tuple(evolve(claim, metric="cache.cpu.mean") for claim in findings.claims)
+    assert "cache cpu" in cells(evolve(findings, claims=compared), width)
+    assert not {"p95", "mean", "cache cpu"} & set(cells(findings, width))
 
 
 def test_omitted_columns_are_reported(reported: Reporter) -> None:
     many = [f"probe.response.p{stat} < 1 s" for stat in (50, 75, 90, 95, 99)]
     findings = asked_by_threshold(reported("plain").findings, *many, "cache.cpu < 90 %", "backend.cpu < 90 %")
-    narrow, wide = (case_table(findings, width) for width in (50, 250))
-    assert "case" in [column.heading for column in narrow.columns]
-    hidden = next(note for note in narrow.notes if note.startswith("no room for "))
-    assert "backend cpu" in hidden or "p99" in hidden or "p75" in hidden
-    assert not [note for note in wide.notes if note.startswith("no room for ")]
+    notes = {width: " ".join(case_table(findings, width).notes) for width in (50, 250)}
+    assert re.search("no room for .*(backend cpu|p99|p75)", notes[50])
+    assert "no room for " not in notes[250]
 
 
 def test_a_scenario_has_a_row_a_step(reported: Reporter) -> None:
     findings = reported("plain").findings
     cases = []
     for case in findings.cases:
-        steps = {}
-        for step, factor in (("login", 0.5), ("order", 2.0)):
-            for key, one in case.metrics.items():
-                if key.startswith("probe."):
-                    value = factor * one.value if one.value else None
-                    steps[key.replace("probe", f"probe.{step}", 1)] = evolve(
-                        one, value=value, low=None, high=None
-                    )
+        probe = {key: one for key, one in case.metrics.items() if key.startswith("probe.") and one.value}
+        steps = {
+            key.replace("probe", f"probe.{step}", 1): evolve(
+                one, value=factor * one.value, low=None, high=None
+            )
+            for step, factor in (("login", 0.5), ("order", 2.0))
+            for key, one in probe.items()
+        }
         cases.append(evolve(case, metrics={**case.metrics, **steps}))
     table = case_table(evolve(findings, cases=tuple(cases)), 100)
     names = [cell.text for cell in table.columns[0].cells]
@@ -166,14 +157,10 @@ def test_a_scenario_has_a_row_a_step(reported: Reporter) -> None:
 
 
 def test_narrow_terminals_lose_the_least_needed_columns(reported: Reporter) -> None:
-    wide, narrow = (set(headings(reported("mixed").findings, width)) for width in (200, 50))
-    assert {"case", "levels", "verdict", "server", "probe p50", "p99", "rate", "ok", "n"} <= wide
-    assert {"case", "verdict", "probe p50"} <= narrow < wide
-
-
-def test_cases_look_different_at_80_columns(reported: Reporter) -> None:
-    shown = cells(reported("mixed").findings, 80)
-    assert len(set(shown["levels"])) == len(shown["levels"])
+    wide, shown, narrow = (cells(reported("mixed").findings, width) for width in (200, 80, 50))
+    assert {"case", "levels", "verdict", "server", "probe p50", "p99", "rate", "ok", "n"} <= set(wide)
+    assert {"case", "verdict", "probe p50"} <= set(narrow) < set(wide)
+    assert len(set(shown["levels"])) == len(shown["levels"]), "cases look different"
     assert not [text for text in shown["levels"] if "…" in text]
     assert shown["n"] == ["4/4", "0/4", "4/4", "0/4", "4/4", "3/3", "4/4"]
 
@@ -227,8 +214,7 @@ def test_why_fits(reported: Reporter, shown: Shown, width: int) -> None:
     findings = outcomes(doubted(reported("plain").findings, {"TC0.r1": {TAIL: "REFUSED", MEDIAN: "WEAK"}}))
     for what in (findings, findings.trials[0], *findings.claims):
         text = shown(show_why, what, findings, width=width)
-        assert max(map(cell_len, text.splitlines())) <= width
-        assert "…" not in text
+        assert max(map(cell_len, text.splitlines())) <= width and "…" not in text
 
 
 def gated(findings: Findings, failing: Sequence[int], of: int = 9) -> Findings:
@@ -307,17 +293,16 @@ def test_a_trials_own_grade_is_shown(reported: Reporter, shown: Shown, tmp_path:
     write_workbook(gathered, tmp_path / "report.xlsx")
     sheet = openpyxl.load_workbook(tmp_path / "report.xlsx")["Trials"]
     cells = {row[1]: row[4] for row in sheet.iter_rows(min_row=3, values_only=True)}
-    root = ElementTree.fromstring(junit_xml(findings))
-    of_junit = {
+    graded = {
         case.get("name"): [one.get("value") for one in case.iterfind(".//property[@name='instrument']")]
-        for case in root[1]
+        for case in ElementTree.fromstring(junit_xml(findings))[1]
     }
     for trial in (first, second, third):
         words = result[trial.trial]
         (row,) = re.findall(rf'<tr id="[^"]*"><th scope="row">{trial.trial}</th>.*?</tr>', page, re.S)
         assert re.findall(r"<small>([A-Z]+, then [A-Z]+)</small>", row) == ([words] if words else [])
         assert cells[trial.trial] == (words or trial.verdict.instrument)
-        assert of_junit[trial.trial] == ([words] if words else [])
+        assert graded[trial.trial] == ([words] if words else [])
         why = shown(show_why, trial, findings, width=2000)
         assert f": {words or trial.verdict.instrument}, server" in why
 
@@ -365,13 +350,6 @@ def test_rows_that_fit_are_shown_whole(names: list[str], shown: Shown) -> None:
     assert reply.splitlines()[0].split() == names and "do not fit" not in reply
 
 
-TRUTH = {"truth_p50_ns": 1_001_000, "truth_p99_ns": 1_090_000}
-TIMES = TRUTH | {"seen_p50_ns": 1_031_000, "seen_p99_ns": 1_080_000}
-LEVEL = InstrumentLevel(service_ns=10**6, n=600, **TIMES)
-PLACE = Place(host="A processor #1234", kernel="6.1", engine="abcdef")
-HELD = InstrumentCertificate(place=PLACE, made_wall=1.76e9, levels=(LEVEL,))
-
-
 def test_two_runs_have_ratios_without_intervals(shown: Shown) -> None:
     row = {"case": "TC0", "metric": "probe.response.p50", "ratio": 1234.5, "note": "not interleaved"}
     found = shown(show_comparison, [row, row | {"ratio": None}], Path("compare.html"))
@@ -379,9 +357,17 @@ def test_two_runs_have_ratios_without_intervals(shown: Shown) -> None:
 
 
 def test_the_bias_is_reported_with_its_sign_and_place() -> None:
-    line = instrument_line(HELD)
-    assert "1 ms: +30 µs at p50, −10 µs at p99" in line
-    head, level = instrument_words(HELD.model_dump(mode="json"))
+    times = {
+        "truth_p50_ns": 1_001_000,
+        "truth_p99_ns": 1_090_000,
+        "seen_p50_ns": 1_031_000,
+        "seen_p99_ns": 1_080_000,
+    }
+    place = Place(host="A processor #1234", kernel="6.1", engine="abcdef")
+    level = InstrumentLevel(service_ns=10**6, n=600, **times)
+    held = InstrumentCertificate(place=place, made_wall=1.76e9, levels=(level,))
+    assert "1 ms: +30 µs at p50, −10 µs at p99" in instrument_line(held)
+    head, level = instrument_words(held.model_dump(mode="json"))
     assert "2025-10-09, A processor #1234, kernel 6.1" in head
     assert "p50 +30 µs" in level and "600 requests" in level
 
@@ -393,3 +379,63 @@ def test_why_marks_what_was_not_measured(shown: Shown) -> None:
     )
     reply = shown(show_why, trial_result("TC0", checks=checks))
     assert "– Not measured" in reply and "✓ 1 more check found nothing" in reply
+
+
+STUDY = {
+    "name": "open",
+    "lab": {"web": {"at": "http://127.0.0.1:9"}},
+    "factors": {"rate": [10, 20]},
+    "requests": {"page": {"get": "http://web/", "timeout": "5s"}},
+    "traffic": {
+        "steady": {"executor": "constant-arrival-rate", "rate": "100/s", "request": "page"},
+        "varied": {"executor": "constant-arrival-rate", "rate": "${rate}/s", "request": "page"},
+        "said": {"executor": "constant-arrival-rate", "rate": "5/s", "max_vus": 7, "request": "page"},
+        "closed": {"executor": "constant-vus", "vus": 3, "request": "page"},
+    },
+    "measure": {"duration": "1s", "replicates": 2},
+}
+
+
+GATE = {"factor": "rate", "baseline": "10", "metric": "closed.response.p50"}
+GATE["fail_if"] = "worse by more than 5 %"
+
+
+@pytest.fixture
+def printed(tmp_path: Path, shown: Shown) -> Callable[..., str]:
+    def plan(**changes: Any) -> str:
+        (tmp_path / "study.yaml").write_text(json.dumps(STUDY | changes))
+        return shown(show_plan, api.plan(str(tmp_path), api.Choices(out=tmp_path / "runs")), width=300)
+
+    return plan
+
+
+@pytest.mark.parametrize("changes", [{}, {"compare": [GATE]}], ids=["without a gate", "with one"])
+def test_a_plan(printed: Callable[..., str], snapshot: SnapshotAssertion, changes: dict[str, Any]) -> None:
+    """Each open group has a number of concurrent requests, a closed one has none; the duration, also of
+    blocks that a gate may add."""
+    assert printed(**changes) == snapshot
+    single = printed(factors={"rate": [10]}, measure={"duration": "1s", "replicates": 1})
+    assert "\n1 trial, about " in single
+
+
+@pytest.mark.parametrize(
+    ("old", "limited", "expected"), [(True, "write", 1), (True, "read", 0), (False, "write", 0)]
+)
+def test_a_limit_of_writes_that_will_not_hold_is_reported(
+    printed: Callable[..., str], monkeypatch: pytest.MonkeyPatch, old: bool, limited: str, expected: int
+) -> None:
+    monkeypatch.setattr(cgroups, "writes_escape", lambda: old)
+    store = {"kit": "truth", "role": "store", "disk_rate": {limited: "10 MB/s"}}
+    line = "web: disk_rate write makes every number WEAK at best here"
+    assert printed(lab={"web": store}).count(line) == expected
+
+
+@pytest.mark.parametrize("levels", [2, 6])
+def test_repeats_are_reported_once(printed: Callable[..., str], snapshot: SnapshotAssertion, levels: int):
+    text = printed(
+        factors={"rate": [10, 20], "build": [f"v{number}" for number in range(levels + 1)]},
+        exclude=[{"when": {"rate": 10}, "because": "slow ones are known"}],
+        compare=[{"name": "builds", "factor": "build", "baseline": "v0", "metric": "closed.response.p50"}],
+        measure={"duration": "1s", "replicates": 6},
+    )
+    assert text == snapshot

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from html import unescape
 from math import isclose
@@ -13,7 +12,7 @@ import openpyxl
 import pytest
 from openpyxl import Workbook
 from tests.evolve import evolve
-from tests.report.conftest import Reporter
+from tests.report.conftest import Reporter, table_of
 from tests.report.test_page import with_steps
 from tests.report.told_facts import MEDIAN, TAIL, doubted, outcomes
 
@@ -60,8 +59,7 @@ def number(**fields: Any) -> Number:
     ],
 )
 def test_a_bound_is_reported_if_not_zero(below: float | None, above: float | None, expected: str):
-    belief = Belief(grade="WEAK", below=below, above=above)
-    assert number(belief=belief).bound == expected
+    assert number(belief=Belief(grade="WEAK", below=below, above=above)).bound == expected
 
 
 @pytest.mark.parametrize(
@@ -84,37 +82,42 @@ def test_no_number_has_an_exponent() -> None:
     assert outlier_time(late) == "1,230–1,570 s"
 
 
-def test_marks_are_the_number_s_own() -> None:
-    assert number().marked == "2.1 ms" and number(belief=Belief(grade="WEAK")).marked == "2.1 ms ~"
-    assert number(belief=Belief(grade="REFUSED")).marked == "2.1 ms ✗"
-    assert number(weak=True).marked == "2.1 ms °" and number(why="grows").marked == "2.1 ms °"
-    assert number(weak=True, belief=Belief(grade="WEAK")).marked == "2.1 ms ~"
-    assert number().whole == "2.1 ms [2, 2.3]"
+WEAK, REFUSED = Belief(grade="WEAK"), Belief(grade="REFUSED", as_measured=0.0042)
+NULL = {"value": None, "low": None, "high": None}
 
 
-def test_a_null_is_reported_by_its_code_and_never_by_its_sentence() -> None:
+@pytest.mark.parametrize(
+    ("fields", "marked"),
+    [
+        ({}, "2.1 ms"),
+        ({"belief": WEAK}, "2.1 ms ~"),
+        ({"belief": REFUSED}, "2.1 ms ✗"),
+        ({"weak": True}, "2.1 ms °"),
+        ({"why": "grows"}, "2.1 ms °"),
+        ({"weak": True, "belief": WEAK}, "2.1 ms ~"),
+        (NULL | {"reason": "too few: 3 effective requests, p99 needs 368; > time-out; grows"}, "–"),
+        (NULL | {"why": "refused", "belief": REFUSED}, "4.2 ms ✗"),  # shows what was measured
+    ],
+)
+def test_marks_are_the_number_s_own(fields: dict[str, Any], marked: str) -> None:
+    """A null is reported by its code and never by its sentence."""
+    assert number(**fields).marked == marked
+    assert number().whole == "2.1 ms [2, 2.3]" and number_of(TAIL, None).text == "not measured"
+
+
+def test_the_requests_that_a_percentile_needs_are_reported() -> None:
     short = number(value=0.0021, high=None, why="too few", need=368, n_eff=335.4, weak=True)
     assert short.marked == "2.1 ms °"
     assert "(368 for p99)" in too_few_rule([short]).replace("each trial: ", "(").replace(".", ")")
-    reason = "too few: 3 effective requests, p99 needs 368; > time-out; grows"
-    misleading = number(value=None, low=None, high=None, reason=reason)
-    assert misleading.text == "–"
-    assert number_of(TAIL, None).text == "not measured"
-
-
-def test_a_refused_number_without_a_value_shows_what_was_measured() -> None:
-    belief = Belief(grade="REFUSED", as_measured=0.0042)
-    one = number(value=None, low=None, high=None, why="refused", belief=belief)
-    assert one.refused and one.marked == "4.2 ms ✗"
-    assert one.value is None
+    refused = number(**NULL, why="refused", belief=REFUSED)
+    assert refused.refused and refused.value is None
 
 
 def test_a_case_s_number_counts_the_trials_that_carry_it(reported: Reporter) -> None:
     findings = doubted(reported("plain").findings, {"TC0.r1": {TAIL: "REFUSED"}, "TC1.r1": {MEDIAN: "WEAK"}})
     found = Numbers(findings)
     first, second = findings.cases[:2]
-    assert found.of_case(first, MEDIAN).counted == "3/3"
-    assert found.of_case(first, TAIL).counted == "2/3"
+    assert [found.of_case(first, metric).counted for metric in (MEDIAN, TAIL)] == ["3/3", "2/3"]
     assert found.counts(first, MEDIAN) == ("TC0.r1", "TC0.r2", "TC0.r3")
     assert found.of_case(second, MEDIAN).mark == "~"
     assert found.of_case(second, TAIL).mark in ("°", "~")
@@ -148,20 +151,13 @@ class _Page:
         return unescape(re.sub(r"<small.*", "", re.sub(r"</?span[^>]*>", "", cell), flags=re.S)).strip()
 
 
-def _sheet(book: Workbook, name: str, head: int) -> list[dict[str, Any]]:
-    rows = list(book[name].iter_rows(min_row=head, values_only=True))
-    end = next((at for at, row in enumerate(rows) if at and row[0] is None), len(rows))
-    return [dict(zip(map(str, rows[0]), row, strict=True)) for row in rows[1:end]]
-
-
 def _claim_rows(book: Workbook) -> dict[str, dict[str, Any]]:
     """Return the rows of all sheets of comparisons, by the claim's name."""
     found = {}
     for sheet in book.worksheets:
-        rows = list(sheet.iter_rows(values_only=True))
-        head = next((at for at, row in enumerate(rows) if row[:2] == ("comparison", "outcome")), len(rows))
-        for row in itertools.takewhile(lambda one: one[0] is not None, rows[head + 1 :]):
-            found[str(row[0])] = dict(zip(map(str, rows[head]), row, strict=True))
+        for at, row in enumerate(sheet.iter_rows(values_only=True), 1):
+            if row[:2] == ("comparison", "outcome"):
+                found |= {str(one["comparison"]): one for one in table_of(sheet, at)}
     return found
 
 
@@ -196,7 +192,7 @@ def _same_in_page_and_workbook(gathered: Gathered, text: str, path: Path) -> int
 
 def _same_overview(gathered: Gathered, ran: list[CaseResult], shown: list[list[str]], book: Workbook) -> int:
     expected = gathered.numbers
-    summary = {row["case"]: row for row in _sheet(book, "Summary", 2)}
+    summary = {row["case"]: row for row in table_of(book["Summary"], 2)}
     for case, cells in zip(ran, shown, strict=True):
         numbers = [expected.of_case(case, f"{expected.group}.{metric}") for metric in OVERVIEW]
         assert cells == [*(visible(one.marked) for one in numbers), numbers[0].counted]
@@ -212,7 +208,7 @@ def _same_trials(gathered: Gathered, ran: list[CaseResult], articles: list[str],
     """Compare the trials' own numbers: on the page those of the main group, in the workbook those of all
     groups and services."""
     expected, compared = gathered.numbers, 0
-    sheet = {row["trial"]: row for row in _sheet(book, "Trials", 2)}
+    sheet = {row["trial"]: row for row in table_of(book["Trials"], 2)}
     for case, article in zip(ran, articles, strict=True):
         for trial, cells in zip(expected.trials(case), _Page.rows(article, "trials"), strict=True):
             numbers = [expected.of_trial(trial, f"{expected.group}.{metric}") for metric in OVERVIEW]
@@ -228,7 +224,7 @@ def _same_trials(gathered: Gathered, ran: list[CaseResult], articles: list[str],
 def _same_groups(gathered: Gathered, ran: list[CaseResult], articles: list[str], book: Workbook) -> int:
     """Compare each case's numbers of every group and step: its section's tables, and the sheet of cases."""
     found, compared = gathered.numbers, 0
-    sheet = {row["case"]: row for row in _sheet(book, "Cases", 2)}
+    sheet = {row["case"]: row for row in table_of(book["Cases"], 2)}
     for case, article in zip(ran, articles, strict=True):
         if not found.trials(case):
             continue
@@ -263,9 +259,8 @@ def _same_claims(gathered: Gathered, page: _Page, book: Workbook) -> int:
         least = row["minimum detectable effect"]
         detectable = show_ratio(1 + least) if isinstance(least, (int, float)) else "–"
         assert cells[4:] == [str(row["pairs"]), str(row["blocks or bring-ups"]), detectable]
-        assert (row["pairs"], row["outcome"], outcome) == (
-            f"{claim.believed_of[0]} of {claim.believed_of[1]}", *[outcome_words(found.outcome)] * 2,
-        )  # fmt: skip
+        assert row["pairs"] == f"{claim.believed_of[0]} of {claim.believed_of[1]}"
+        assert row["outcome"] == outcome == outcome_words(found.outcome)
     return 8 * len(claims)
 
 
@@ -276,8 +271,8 @@ def _same_pairs(gathered: Gathered, book: Workbook) -> int:
     for comparison in gathered.lock.comparisons:
         key = full_metric(gathered.findings, comparison.metric)
         title = clean(f"{comparison.name}: {heading(key)}; ")
-        (name,) = [one.title for one in book.worksheets if str(one.cell(1, 1).value).startswith(title)]
-        for row in _sheet(book, name, 3):
+        (sheet,) = [one for one in book.worksheets if str(one.cell(1, 1).value).startswith(title)]
+        for row in table_of(sheet, 3):
             both = [found.of_case(cases[row[side]], key) for side in ("baseline case", "treatment case")]
             counts = all(one.value is not None and not one.refused for one in both)
             assert isinstance(row["ratio"], (int, float)) is counts
