@@ -1,5 +1,5 @@
-"""Every kit that is found fulfils the contract of `svload.lab.kit.Kit`, and hostile values for its options that
-the user has not trusted reach no server.
+"""Every kit that is found fulfils the contract of `svload.lab.kit.Kit`, and hostile values for its options
+that the user has not trusted reach no server.
 
 An option takes effect through what a kit asks the agent to do. Here the agent is a recorder, and each hostile
 value contains a mark: if nothing asks for trust, no command line, file or environment that the kit makes may
