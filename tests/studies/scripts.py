@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from svload.api import OwnTable
-from svload.store import RunDir, open_pack
+from svload.model.results import Findings
+from svload.store import RunDir, open_pack, verify_run
 
 
 def script(path: Path) -> ModuleType:
@@ -38,8 +39,16 @@ def words_of(page: Path) -> str:
     return " ".join(page.read_text(encoding="utf-8").split())
 
 
-def rows_of(table: OwnTable) -> str:
-    """Return the table's lines as a page shows them."""
-    lines = [line for line in table.markdown().splitlines() if line.startswith("|")]
-    assert len(lines) > 2, table.title
-    return "\n".join(lines)
+def check_readme(study: Path, *tables: OwnTable) -> None:
+    """Check that the study's README shows the rows of these tables."""
+    readme = (study / "README.md").read_text(encoding="utf-8")
+    for table in tables:
+        lines = [line for line in table.markdown().splitlines() if line.startswith("|")]
+        assert len(lines) > 2, table.title
+        assert "\n".join(lines) in readme, f"{table.title}: make the README's table again by tables.py"
+
+
+def check_whole(run: RunDir, findings: Findings, trials: int) -> None:
+    """Check that a run is undamaged and complete, and how many trials it has."""
+    assert verify_run(run) == []
+    assert (findings.complete, findings.sealed_trials) == (True, trials)

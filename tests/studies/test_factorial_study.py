@@ -5,14 +5,13 @@ from __future__ import annotations
 import csv
 import math
 import re
-from collections.abc import Iterator
 from functools import cache
 from itertools import accumulate
 from pathlib import Path
 from types import ModuleType
 
 import pytest
-from tests.studies.scripts import packed, rows_of, script
+from tests.studies.scripts import check_readme, check_whole, packed, script
 
 from svload import api
 from svload.api import OwnTable
@@ -22,18 +21,17 @@ from svload.model.results import Findings
 from svload.model.study import Lock
 from svload.model.traffic import SizeCheck
 from svload.report.terminal.tables import show_plan
-from svload.store import RunDir, open_pack, verify_run
+from svload.store import RunDir, open_pack
 from svload.study import load_study, resolve
 
 pytestmark = pytest.mark.slow
 
 STUDY = Path(__file__).parents[2] / "studies/002-factorial-redis"
-PROFILES = {
-    "study.yaml": (None, "short", "demo", "without-root"),
-    "memory.yaml": (None, "short"),
-    "storage.yaml": (None, "short"),
-    "confounded.yaml": (None, "demo"),
-}
+PROFILES = [
+    *(("study.yaml", profile) for profile in (None, "short", "demo", "without-root")),
+    *((file, profile) for file in ("memory.yaml", "storage.yaml") for profile in (None, "short")),
+    *(("confounded.yaml", profile) for profile in (None, "demo")),
+]
 
 
 def lock(file: str, profile: str | None) -> Lock:
@@ -45,12 +43,6 @@ def page_bytes(count: int) -> int:
     """Return the content of the target's page of 1! to `count`!, joined by spaces."""
     logs = accumulate(map(math.log10, range(1, count + 1)))
     return sum(len(f"{n}!=") + int(log) + 1 for n, log in enumerate(logs, 1)) + count - 1
-
-
-def every_cell() -> Iterator[tuple[str, str | None]]:
-    for file, profiles in PROFILES.items():
-        for profile in profiles:
-            yield file, profile
 
 
 def test_every_cell_of_the_papers_tables_is_a_case_in_its_order() -> None:
@@ -66,7 +58,7 @@ def test_every_cell_of_the_papers_tables_is_a_case_in_its_order() -> None:
     ]
 
 
-@pytest.mark.parametrize(("file", "profile"), list(every_cell()))
+@pytest.mark.parametrize(("file", "profile"), PROFILES)
 def test_a_page_is_held_against_what_was_stored(file: str, profile: str | None) -> None:
     made = lock(file, profile)
     for case in made.valid_cases:
@@ -78,9 +70,7 @@ def test_a_page_is_held_against_what_was_stored(file: str, profile: str | None) 
         for step in config.before_trial:
             if step.populate is not None:
                 executor = step.populate.executor
-                assert isinstance(executor, PerVuIterations), (
-                    "each user its own numbers, so that each is stored once"
-                )
+                assert isinstance(executor, PerVuIterations), "each user its own numbers, each stored once"
                 assert executor.work == stored
         sizes = [check.size_bytes for check in users.request.checks if isinstance(check, SizeCheck)]
         lists = users.request.name != "factorial" and file != "confounded.yaml"
@@ -104,11 +94,10 @@ def test_without_root_plan_says_what_is_left_out_and_why(
 
 def test_before_any_run_plan_says_what_users_who_think_ask_for(tmp_path: Path) -> None:
     found = api.plan(str(STUDY), api.Choices(profile="short", out=tmp_path))["cautions"]
-    assert len(found) == 2
-    assert found[0].startswith(
-        "50 users who think 100 ms ask for 500/s at most in F-1.0-100, F-0.9-100, F-0.8-100 and 3 more"
-    )
-    assert found[1].startswith("50 users who think 200 ms ask for 250/s at most in ")
+    first, second = found
+    cases = "F-1.0-100, F-0.9-100, F-0.8-100 and 3 more"
+    assert first.startswith(f"50 users who think 100 ms ask for 500/s at most in {cases}")
+    assert second.startswith("50 users who think 200 ms ask for 250/s at most in ")
 
 
 run = packed(STUDY / "example/factorial-short.svload.zip")
@@ -131,9 +120,7 @@ def made(run: RunDir, findings: Findings, tables: ModuleType) -> dict[str, OwnTa
 
 
 def test_it_is_whole(run: RunDir, findings: Findings) -> None:
-    assert verify_run(run) == []
-    assert findings.complete
-    assert findings.sealed_trials == 108
+    check_whole(run, findings, 108)
 
 
 def test_the_law_and_the_limits_are_reported(findings: Findings) -> None:
@@ -151,42 +138,26 @@ def test_the_law_and_the_limits_are_reported(findings: Findings) -> None:
 
 def test_think_time_is_decided(findings: Findings) -> None:
     made = [one for one in findings.claims if one.name.startswith("think time where factorials are made")]
-    assert len(made) == 2
-    for claim in made:
-        assert claim.outcome == "decided"
-        assert claim.ratio.high < 0.4
+    assert [(claim.outcome, claim.ratio.high < 0.4) for claim in made] == [("decided", True)] * 2
 
 
 def test_no_direction_is_opposite_and_two_demands_predict_the_rest(made: dict[str, OwnTable]) -> None:
     result = "\n".join(table.markdown() for table in made.values())
-    assert "opposite" not in result
-    assert (
-        result.count("| agrees "),
-        result.count("agrees: both stay"),
-        result.count("ours alone moves"),
-    ) == (
-        6,
-        3,
-        0,
-    )
-    rows = made["All cells from two demands"].rows
-    off = {
-        (row[0], at): abs(float(found[1]))
-        for row in rows
-        for at, cell in enumerate(row[1:])
-        if (found := re.search(r"\(([+-][\d.]+)%\)", cell))
-    }
+    outcomes = {"opposite": 0, "| agrees ": 6, "agrees: both stay": 3, "ours alone moves": 0}
+    assert {words: result.count(words) for words in outcomes} == outcomes
+    off = [
+        (row[0], abs(float(percent)))
+        for row in made["All cells from two demands"].rows
+        for percent in re.findall(r"\(([+-][\d.]+)%\)", " ".join(row[1:]))
+    ]
     assert len(off) == 18
-    assert max(value for (cells, _), value in off.items() if cells.startswith("F")) < 13
-    assert max(off.values()) < 23
+    assert max(value for cells, value in off if cells.startswith("F")) < 13
+    assert max(value for _, value in off) < 23
 
 
 def test_the_readme_shows_what_its_tables_say(made: dict[str, OwnTable]) -> None:
-    readme = (STUDY / "README.md").read_text(encoding="utf-8")
-    assert len(made) == 6
-    assert len(made["Cell by cell"].rows) == 18
-    for title, table in made.items():
-        assert rows_of(table) in readme, f"{title}: make the README's table anew by tables.py"
+    assert (len(made), len(made["Cell by cell"].rows)) == (6, 18)
+    check_readme(STUDY, *made.values())
 
 
 @pytest.mark.parametrize(
@@ -194,12 +165,10 @@ def test_the_readme_shows_what_its_tables_say(made: dict[str, OwnTable]) -> None
 )
 def test_the_readme_shows_other_tables(tables: ModuleType, tmp_path: Path, pack: str, trials: int) -> None:
     run = open_pack(STUDY / f"example/factorial-{pack}.svload.zip", tmp_path)
-    assert verify_run(run) == []
     found = api.runs.analyse(run)
-    assert (found.complete, found.sealed_trials) == (True, trials)
-    readme = (STUDY / "README.md").read_text(encoding="utf-8")
+    check_whole(run, found, trials)
     [made] = [table for table in tables.tables(found, lambda query: []) if table.rows]
-    assert rows_of(made) in readme, f"{made.title}: make the README's table anew by tables.py"
+    check_readme(STUDY, made)
     if pack == "confounded-demo":
         assert {claim.outcome for claim in found.claims} == {"open"}
     if pack == "memory-short":

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
 from tests.results import case_result, findings_of, trial_result
@@ -34,32 +33,20 @@ def case(name: str, numbers: Mapping[str, float]) -> CaseResult:
     return case_result(name, instrument=None, server=None, metrics=metrics)
 
 
-def none(query: str) -> list[dict[str, Any]]:
-    """No rows."""
-    return []
-
-
 def test_a_trial_that_is_not_believed_makes_no_cost(tables: ModuleType) -> None:
     numbers = {"users.throughput": 50.0, "web.cpu.mean": 0.1}
     wrong = trial("a", 1, numbers | {"web.cpu.mean": 5.0}, refused="web.cpu.mean")
-    assert tables.cost([wrong, trial("a", 2, numbers)], "web") == "2 ms"
-    assert tables.cost([wrong], "web") == "–"
-    assert tables.cost([trial("a", 1, numbers | {"users.throughput": 0.0})], "web") == "–"
-
-
-def claim(pair: tuple[str, str], **more: Any) -> Claim:
-    ratio = Estimate(value=0.9, low=0.8, high=1.01)
-    plain: dict[str, Any] = {
-        "name": "limit", "factor": "cpus", "baseline": "1.0", "treatment": "0.8", "metric": "users.throughput", "pairs": (pair,),
-        "blocks": 6, "ratio": ratio, "p": 0.1, "p_adjusted": 0.2, "mde": 0.123, "sentence": "",
-    }  # fmt: skip
-    return Claim(**plain | more)
+    idle = trial("a", 1, numbers | {"users.throughput": 0.0})
+    costs = [tables.cost(trials, "web") for trials in ([wrong, trial("a", 2, numbers)], [wrong], [idle])]
+    assert costs == ["2 ms", "–", "–"]
 
 
 def test_the_confounded_copy_explains_why_nothing_is_claimed(tables: ModuleType) -> None:
     why = "its levels change web.cpus and feeders at once"
-    claims = (claim(("A", "B"), why_open=why),)
-    [made] = tables.tables(findings_of(study="factorial-confounded", claims=claims), none)
+    pair = {"baseline": "1.0", "treatment": "0.8", "pairs": (("A", "B"),), "blocks": 6, "sentence": ""}
+    found = {"ratio": Estimate(value=0.9, low=0.8, high=1.01), "p": 0.1, "p_adjusted": 0.2, "mde": 0.123}
+    claim = Claim(name="limit", factor="cpus", metric="users.throughput", why_open=why, **pair, **found)
+    [made] = tables.tables(findings_of(study="factorial-confounded", claims=(claim,)), lambda query: [])
     assert made.rows == (("limit", "0.9 (0.8 to 1.01)", "open", why),)
 
 
@@ -73,8 +60,7 @@ def test_first_and_last_byte_of_cells_with_rows_and_without(tables: ModuleType) 
 
 
 def test_nothing_measured_is_reported_as_nothing(tables: ModuleType) -> None:
-    made = {table.title: table for table in tables.tables(findings_of(study="factorial"), none)}
-    assert len(made["Cell by cell"].rows) == 18
-    assert {row[1] for row in made["Cell by cell"].rows} == {"–"}
+    made = {table.title: table for table in tables.tables(findings_of(study="factorial"), lambda query: [])}
+    assert [row[1] for row in made["Cell by cell"].rows] == ["–"] * 18
     assert {row[3] for row in made["What the limit does to throughput"].rows} == {"not measured"}
     assert {row[1] for row in made["All cells from two demands"].rows} == {"–"}

@@ -6,13 +6,13 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from tests.studies.scripts import packed, rows_of, script, words_of
+from tests.studies.scripts import check_readme, check_whole, packed, script, words_of
 
 from svload import api
 from svload.lab import find_mistakes, kit_options
 from svload.model.results import Findings
 from svload.model.traffic import FeederPart, Template
-from svload.store import RunDir, open_pack, verify_run
+from svload.store import RunDir, open_pack
 from svload.study import load_study, resolve
 
 pytestmark = pytest.mark.slow
@@ -27,17 +27,16 @@ PROFILES = [
 ]
 
 
-def make_files() -> ModuleType:
-    return script(STUDY / "target/make_files.py")
+def own_script(name: str) -> ModuleType:
+    return script(STUDY / f"{name}.py")
 
 
 def written(template: Template, row: int) -> str:
     """Return a turn's text; a feeder's column is its row, every other part its name."""
-    parts = [
+    return "".join(
         str(row) if isinstance(part, FeederPart) else getattr(part, "text", getattr(part, "var", ""))
         for part in template
-    ]
-    return "".join(parts)
+    )
 
 
 @pytest.mark.parametrize(("file", "profile"), PROFILES)
@@ -49,7 +48,7 @@ def test_what_is_asked_for_is_there_and_as_long_as_expected(file: str, profile: 
         asked = server.options["build"].get("args", "").partition("FILES=")[2].split()
         made = server.options.get("files", {})
         assert made or file == "new.yaml", "who makes accounts reads no file"
-        there = make_files().wanted(asked) if made == "${build}/files" else made
+        there = own_script("target/make_files").wanted(asked) if made == "${build}/files" else made
         [group] = config.groups
         turns = group.request.dialogue
         assert turns[-1].until_close
@@ -62,7 +61,7 @@ def test_what_is_asked_for_is_there_and_as_long_as_expected(file: str, profile: 
 
 
 def test_files_are_as_long_as_it_says(tmp_path: Path) -> None:
-    make_files().main(tmp_path / "files", ["a=10", "b=3000000*2"])
+    own_script("target/make_files").main(tmp_path / "files", ["a=10", "b=3000000*2"])
     made = {path.name: path.read_bytes() for path in (tmp_path / "files").iterdir()}
     assert {name: len(text) for name, text in made.items()} == {"a": 10, "b-0": 3_000_000, "b-1": 3_000_000}
     assert made["b-0"] != made["b-1"]
@@ -76,18 +75,12 @@ def findings(run: RunDir) -> Findings:
     return api.runs.analyse(run)
 
 
-def own_script(name: str) -> ModuleType:
-    return script(STUDY / f"{name}.py")
-
-
 def readme() -> str:
     return words_of(STUDY / "README.md")
 
 
 def test_it_is_whole(run: RunDir, findings: Findings) -> None:
-    assert verify_run(run) == []
-    assert findings.complete
-    assert findings.sealed_trials == 147
+    check_whole(run, findings, 147)
     assert "147 trials in 29 minutes" in readme()
 
 
@@ -107,9 +100,7 @@ def test_both_scripts_tables_stand_side_by_side(run: RunDir, monkeypatch: pytest
     assert first is not None
     made = tables.table([api.read_findings(run)], [run.lock()])
     assert len(made.rows) == 7
-    monkeypatch.setattr(
-        api, "report", lambda run: None
-    )  # half a minute each; tests/report checks what it shows
+    monkeypatch.setattr(api, "report", lambda run: None)  # takes half a minute; tests/report checks it
     callgraph.put_beside(run, [first], "callgraph.py")
     callgraph.put_beside(run, [made], "tables.py")
     callgraph.put_beside(run, [first], "callgraph.py")
@@ -122,35 +113,24 @@ PACKS = {"new-short": 27, "different-demo": 54, "mended-short": 36}
 @pytest.fixture(scope="module")
 def others(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[RunDir, Findings]]:
     """Return the three runs of the studies beside it."""
-    opened = {
-        name: open_pack(STUDY / f"example/file-server-{name}.svload.zip", tmp_path_factory.mktemp(name))
-        for name in PACKS
-    }
+    files = {name: STUDY / f"example/file-server-{name}.svload.zip" for name in PACKS}
+    opened = {name: open_pack(file, tmp_path_factory.mktemp(name)) for name, file in files.items()}
     return {name: (run, api.read_findings(run)) for name, run in opened.items()}
 
 
 def test_the_three_others_are_whole(others: dict[str, tuple[RunDir, Findings]]) -> None:
     for name, (run, findings) in others.items():
-        assert verify_run(run) == []
-        assert findings.complete
-        assert findings.sealed_trials == PACKS[name]
+        check_whole(run, findings, PACKS[name])
         assert f"({PACKS[name]} trials, " in readme()
 
 
 def test_the_readme_shows_what_their_tables_say(others: dict[str, tuple[RunDir, Findings]]) -> None:
     tables = own_script("tables")
-    shown = (STUDY / "README.md").read_text(encoding="utf-8")
     made = {name: tables.table([findings], [run.lock()]) for name, (run, findings) in others.items()}
-    new, mended = others["new-short"], others["mended-short"]
-    kept = [
-        made["new-short"],
-        tables.forks_table(*new),
-        made["different-demo"],
-        tables.gains_table(mended[1]),
-    ]
+    forks, gains = tables.forks_table(*others["new-short"]), tables.gains_table(others["mended-short"][1])
+    kept = [made["new-short"], forks, made["different-demo"], gains]
     assert [len(one.rows) for one in kept] == [1, 2, 6, 5]
-    for one in kept:
-        assert rows_of(one) in shown, f"{one.title}: make the README's table anew by tables.py"
+    check_readme(STUDY, *kept)
 
 
 def test_the_disk_is_named_where_the_paper_names_it(others: dict[str, tuple[RunDir, Findings]]) -> None:

@@ -47,7 +47,6 @@ def test_users_and_times_are_the_papers() -> None:
     assert found == [(int(row["users"]), int(row["run_time_s"])) for row in paper]
 
 
-SCALE = (STUDY / "queries/scale.sql").read_text()
 STATISTICS = ("mean", "std", "min", "p25", "p50", "p75", "max")
 
 
@@ -68,10 +67,14 @@ def scaled(served_per_s: float) -> dict[tuple[int, str], dict[str, float]]:
                 " cast(at_s * 1e9 as bigint) from (select n / $rate as at_s from range(1, cast(2 * $seconds * $rate as int)) t(n))",
                 {"name": name, "users": users, "rate": served_per_s, "seconds": seconds},
             )
-        answer = base.execute(SCALE)
-        names = [column[0] for column in answer.description]
-        rows = [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
-    return {(row["users"], row["who"]): row for row in rows}
+        return {(row["users"], row["who"]): row for row in answer_of(base, "scale")}
+
+
+def answer_of(base: duckdb.DuckDBPyConnection, query: str) -> list[dict[str, Any]]:
+    """Return the rows that a query of the study finds in this database."""
+    answer = base.execute((STUDY / f"queries/{query}.sql").read_text())
+    names = [column[0] for column in answer.description]
+    return [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
 
 
 def test_the_paper_beside_a_run_is_the_papers_table() -> None:
@@ -92,9 +95,7 @@ def made_up(tables: Mapping[str, str], sql: str, **rows: Sequence[Sequence[Any]]
             base.execute(f"create table {name} ({columns})")
             for row in rows.get(name, ()):
                 base.execute(f"insert into {name} values ({', '.join('?' * len(row))})", list(row))
-        answer = base.execute((STUDY / f"queries/{sql}.sql").read_text())
-        names = [column[0] for column in answer.description]
-        return [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
+        return answer_of(base, sql)
 
 
 def downloads(times_s: Sequence[float], trial: str = "t", case: str = "vus-10") -> list[tuple[Any, ...]]:
@@ -107,6 +108,7 @@ def downloads(times_s: Sequence[float], trial: str = "t", case: str = "vus-10") 
     return rows
 
 
+TEN = ("vus-10", "vus-10")
 OF_DOWNLOADS = {
     "cases": "case_name text, users text",
     "trials": "trial text, case_name text, window_from_ns bigint, window_to_ns bigint",
@@ -125,30 +127,19 @@ def test_outliers_have_the_whole_services_cpu_once() -> None:
         for entity, cores in (("proxy", 0.5), ("object", 1.0), ("", 1.5))
     ]
     readings += [("t", at * S_NS, "", "host", "cpu0", "cpu_seconds_total", at) for at in range(30)]
-    found = made_up(
-        OF_DOWNLOADS,
-        "outliers",
-        cases=[("vus-10", "vus-10")],
-        trials=[("t", "vus-10", 0, 100 * S_NS)],
-        samples=downloads([0.5, 0.6] * 10 + [5.0]),
-        monitors=readings,
-    )
+    samples = downloads([0.5, 0.6] * 10 + [5.0])
+    trials = [("t", "vus-10", 0, 100 * S_NS)]
+    found = made_up(OF_DOWNLOADS, "outliers", cases=[TEN], trials=trials, samples=samples, monitors=readings)
     assert [(row["row"], row["servers_then"]) for row in found] == [(20, "swift 1.5 cores")]
 
 
 def test_each_level_shows_its_own_outliers() -> None:
     """Slower ones at another level don't displace any."""
-    cases = [("vus-10", "vus-10"), ("vus-150", "vus-150")]
-    found = made_up(
-        OF_DOWNLOADS,
-        "outliers",
-        cases=cases,
-        trials=[(name, name, 0, 10_000 * S_NS) for name, _ in cases],
-        samples=[
-            *downloads([0.1, 0.11] * 40 + [1.0, 1.1, 1.2], "vus-10", "vus-10"),
-            *downloads([1.0, 1.1] * 200 + [9.0 + n for n in range(60)], "vus-150", "vus-150"),
-        ],
-    )
+    cases = [TEN, ("vus-150", "vus-150")]
+    trials = [(name, name, 0, 10_000 * S_NS) for name, _ in cases]
+    fast = downloads([0.1, 0.11] * 40 + [1.0, 1.1, 1.2], *TEN)
+    slow = downloads([1.0, 1.1] * 200 + [9.0 + n for n in range(60)], "vus-150", "vus-150")
+    found = made_up(OF_DOWNLOADS, "outliers", cases=cases, trials=trials, samples=[*fast, *slow])
     assert [row["users"] for row in found] == 3 * ["vus-10"] + 5 * ["vus-150"]
     assert [row["response_s"] for row in found] == pytest.approx([1.2, 1.1, 1.0, 68, 67, 66, 65, 64])
 
@@ -163,26 +154,21 @@ def test_each_level_shows_its_own_outliers() -> None:
     ],
 )
 def test_a_walk_through_the_list_is_in_order_over_its_end(rows: list[int], in_order: float) -> None:
-    samples = [
-        ("t", "vus-10", "users", 0, seq, row, 0, seq * S_NS, seq * S_NS, seq * S_NS + 1)
-        for seq, row in enumerate(rows)
-    ]
-    [found] = made_up(
-        OF_DOWNLOADS, "sent", cases=[("vus-10", "vus-10")], trials=[("t", "vus-10", 0, S_NS)], samples=samples
-    )
+    user = ("t", "vus-10", "users", 0)
+    samples = [(*user, seq, row, 0, seq * S_NS, seq * S_NS, seq * S_NS + 1) for seq, row in enumerate(rows)]
+    trials = [("t", "vus-10", 0, S_NS)]
+    [found] = made_up(OF_DOWNLOADS, "sent", cases=[TEN], trials=trials, samples=samples)
     assert (found["objects"], found["in_order"]) == (4, in_order)
 
 
 def test_the_spread_is_of_trials_that_were_not_refused() -> None:
     times = {"a": [1.0, 2.0, 3.0, 4.0, 20.0], "b": [1.0, 1.0, 1.0, 1.0]}
-    found = made_up(
-        OF_DOWNLOADS,
-        "spread",
-        cases=[("vus-10", "vus-10")],
-        trials=[(name, "vus-10", 0, 1000 * S_NS) for name in times],
-        samples=[row for name, some in times.items() for row in downloads(some, name)],
-        verdicts=[("a", "vus-10", "WEAK"), ("b", "vus-10", "REFUSED")],
-    )
+    rows = {
+        "trials": [(name, "vus-10", 0, 1000 * S_NS) for name in times],
+        "samples": [row for name, some in times.items() for row in downloads(some, name)],
+        "verdicts": [("a", "vus-10", "WEAK"), ("b", "vus-10", "REFUSED")],
+    }
+    found = made_up(OF_DOWNLOADS, "spread", cases=[TEN], **rows)
     assert [(row["trial"], row["iqr_s"], row["beyond"]) for row in found] == [("a", 2.0, 0.2)]
 
 
@@ -198,23 +184,17 @@ def test_operations_are_reported_by_second() -> None:
         (*row, 1, 0, 1 * S_NS, 2 * S_NS, 204_800),
         ("t", "middle", "prepare", 0, 0, 12 * S_NS, 13 * S_NS, 0),
     ]
-    found = made_up(
-        {
-            "cases": "case_name text, size text",
-            "trials": "trial text, case_name text, window_from_ns bigint, window_to_ns bigint",
-            "samples": "trial text, case_name text, group_name text, step int, error int, due_ns bigint,"
-            " done_ns bigint, body_bytes bigint",
-        },
-        "operations",
-        cases=[("middle", "middle")],
-        trials=[("t", "middle", 10 * S_NS, 20 * S_NS)],
-        samples=samples,
-    )
-    put, get = found
+    tables = {
+        "cases": "case_name text, size text",
+        "trials": OF_DOWNLOADS["trials"],
+        "samples": "trial text, case_name text, group_name text, step int, error int, due_ns bigint,"
+        " done_ns bigint, body_bytes bigint",
+    }
+    trials = [("t", "middle", 10 * S_NS, 20 * S_NS)]
+    put, get = made_up(tables, "operations", cases=[("middle", "middle")], trials=trials, samples=samples)
     assert (put["operation"], put["ok_per_s"], put["mb_per_s"]) == ("put", 0.1, pytest.approx(0.02048))
     assert (get["operation"], get["asked"], get["ok_per_s"]) == ("get", 3, 0.2)
-    assert get["mb_per_s"] == pytest.approx(0.04096)
-    assert (get["failed"], get["p50_s"]) == (pytest.approx(1 / 3), 2.0)
+    assert (get["failed"], get["p50_s"], get["mb_per_s"]) == pytest.approx((1 / 3, 2.0, 0.04096))
 
 
 def test_consistency_knows_a_look_by_its_place() -> None:
@@ -264,10 +244,9 @@ def test_a_large_object_is_planned_with_its_copies(profile: str | None, bytes_wr
 
 def test_the_smaller_disk_of_cache_and_labs_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A store with a set keeps it below the cache, one without writes below the lab's folder."""
-    monkeypatch.setenv("SVLOAD_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("SVLOAD_STATE", str(tmp_path / "state"))
-    (tmp_path / "cache").mkdir()
-    (tmp_path / "state").mkdir()
+    for name in ("cache", "state"):
+        monkeypatch.setenv(f"SVLOAD_{name.upper()}", str(tmp_path / name))
+        (tmp_path / name).mkdir()
     planned = configs("ring", "large.yaml")
     free = {"cache": 100 << 30, "state": 100 << 30}
 
