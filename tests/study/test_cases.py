@@ -30,26 +30,24 @@ def test_without_a_table_cases_are_named_by_their_levels_in_product_order(load: 
     }
 
 
+NAMED = SMALL.replace("feeders:", "case_names: names.csv\nfeeders:", 1)
+
+
 def test_a_table_names_and_orders_cases(load: Callable[..., Lock], folder: Path) -> None:
+    """A profile may drop levels that it names."""
     (folder / "names.csv").write_text("case,users,way,scheme\nB,8,direct,https\nA,1,through,http\n")
-    lock = load(SMALL.replace("feeders:", "case_names: names.csv\nfeeders:", 1))
+    lock = load(NAMED)
     assert [case.name for case in lock.cases][:3] == ["B", "A", "scheme-http_way-direct_users-1"]
     assert lock.case("B").levels == {"scheme": "https", "way": "direct", "users": "8"}
     assert len({tuple(case.levels.values()) for case in lock.cases}) == 8
+    dropped = NAMED.replace("tiny:", "tiny:\n    factors: {scheme: [http]}\n    thresholds: []")
+    names = ["A", "way-direct_users-1", "way-direct_users-8", "way-through_users-8"]
+    assert [case.name for case in load(dropped, profile="tiny").cases] == names
 
 
 def test_a_case_without_a_name_takes_no_name_of_the_table() -> None:
     factors = [Factor(name=name, levels=(Level(name="x"), Level(name="y"))) for name in "abcd"]
     assert [one.name for one in make_cases(factors, [], {("x",) * 4: "case-3"})[2:4]] == ["case-2", "case-4"]
-
-
-def test_a_profile_may_drop_levels_that_the_table_names(load: Callable[..., Lock], folder: Path) -> None:
-    (folder / "names.csv").write_text("case,scheme,way,users\nB,https,direct,8\nA,http,through,1\n")
-    text = SMALL.replace("feeders:", "case_names: names.csv\nfeeders:", 1).replace(
-        "tiny:", "tiny:\n    factors: {scheme: [http]}\n    thresholds: []"
-    )
-    names = ["A", "way-direct_users-1", "way-direct_users-8", "way-through_users-8"]
-    assert [case.name for case in load(text, profile="tiny").cases] == names
 
 
 def test_levels_that_make_no_short_plain_names_leave_cases_numbered() -> None:
@@ -78,12 +76,6 @@ def test_a_level_is_a_value_or_a_name_with_fields(raw: Any, names: list[str], va
     assert [level.value for level in factor.levels] == values
 
 
-def test_expect_is_no_field(load: Callable[..., Lock]) -> None:
-    (_, way, _) = load().factors
-    assert [level.expect for level in way.levels] == [("front.requests == 0",), ("front.hit_ratio >= 99 %",)]
-    assert all("expect" not in level.fields for level in way.levels)
-
-
 def test_the_first_reason_that_matches_is_reported() -> None:
     factor, _ = read_factor("f", ["x", "y"])
     rules = [{"when": {"f": "x"}, "because": "one"}, {"when": {"f": ["x", "y"]}, "because": "two"}]
@@ -92,6 +84,9 @@ def test_the_first_reason_that_matches_is_reported() -> None:
 
 def test_groups_steps_and_thresholds_belong_to_the_cases_they_match(load: Callable[..., Lock]) -> None:
     lock = load()
+    (_, way, _) = lock.factors
+    assert [level.expect for level in way.levels] == [("front.requests == 0",), ("front.hit_ratio >= 99 %",)]
+    assert all("expect" not in level.fields for level in way.levels)
     alone, crowded, through, https = (resolve(lock, lock.cases[number]) for number in (0, 1, 2, 4))
     assert [(one.name, one.start_when) for one in alone.groups] == [("guest", None)]
     assert (alone.ramp_ns, alone.groups[0].executor.vus) == (0, 1)
@@ -114,15 +109,19 @@ def test_the_lock_is_enough(load: Callable[..., Lock], folder: Path) -> None:
     assert "profiles" not in again.source
 
 
-def test_the_digest_notices_an_edit_of_study_or_table(load: Callable[..., Lock], folder: Path) -> None:
+def test_the_digest_notices_an_edit_of_study_table_or_set(load: Callable[..., Lock], folder: Path) -> None:
     (folder / "names.csv").write_text("case,scheme,way,users\nB,https,direct,8\n")
-    text = SMALL.replace("feeders:", "case_names: names.csv\nfeeders:", 1)
-    digests = [load(text).study_sha256]
+    digests = [load(NAMED).study_sha256]
     assert study_digest(folder) == digests[0]
     (folder / "names.csv").write_text("case,scheme,way,users\nC,https,direct,8\n")
-    digests.append(load_study(folder).study_sha256)
-    digests.append(load(text + "# a remark\n").study_sha256)
+    digests += [load_study(folder).study_sha256, load(NAMED + "# a remark\n").study_sha256]
     assert len(set(digests)) == 3
+    (folder / "final.yaml").write_text("lab: {cache: {nofile: 77}}\n")
+    lock = load_sets(folder, sets={"stock": {}, "final": "final.yaml"})
+    assert lock.study_sha256 == study_digest(folder)
+    (folder / "final.yaml").write_text("lab: {cache: {nofile: 78}}\n")
+    assert study_digest(folder) != lock.study_sha256
+    assert resolve(lock, lock.cases[1]).services[1].options["nofile"] == 77, "the lock contains it"
 
 
 def test_seeds(load: Callable[..., Lock]) -> None:
@@ -165,7 +164,8 @@ def test_a_level_says_how_long_and_how_often(load: Callable[..., Lock]) -> None:
     ]
 
 
-def test_an_open_factor_is_what_its_batch_says(load: Callable[..., Lock]) -> None:
+def test_an_open_factor_is_what_its_batch_says(load: Callable[..., Lock], folder: Path) -> None:
+    """It needs a search, and a table of names has no column for it."""
     lock = load(OPEN)
     assert [case.levels for case in lock.cases] == [{"think": "0.1s"}, {"think": "0.2s"}]
     at = Point(values={"users": 37}, duration_ns=3 * 10**9)
@@ -173,17 +173,10 @@ def test_an_open_factor_is_what_its_batch_says(load: Callable[..., Lock]) -> Non
     assert config.groups[0].executor.vus == 37
     assert config.measure.duration_ns == 3 * 10**9
     assert resolve(lock, lock.cases[0]).groups[0].executor.vus == 2, "without a point the least"
-
-
-def test_a_table_of_names_has_no_column_for_an_open_factor(load: Callable[..., Lock], folder: Path) -> None:
+    with pytest.raises(SvloadError, match="study-open"):
+        first_batch(lock)
     (folder / "names.csv").write_text("case,think\nA,0.2s\nB,0.1s\n")
     assert [case.name for case in load(f"{OPEN}case_names: names.csv\n").cases] == ["A", "B"]
-
-
-def test_an_open_factor_needs_a_search(load: Callable[..., Lock]) -> None:
-    with pytest.raises(SvloadError) as refused:
-        first_batch(load(OPEN))
-    assert refused.value.problems[0].code == "study-open"
 
 
 @pytest.mark.parametrize("ends", ["[2]", "[400, 2]", "[a, b]", "[-1, 2]", "[1, 2, 3]", "[2, 4000000]"])
@@ -218,6 +211,7 @@ def mistakes_of_sets(folder: Path, **changes: Any) -> str:
 
 
 def test_each_case_has_the_study_under_its_set(tmp_path: Path) -> None:
+    """A setting that a level lacks is left out."""
     lock = load_sets(tmp_path)
     stock, final = (resolve(lock, case) for case in lock.cases)
     assert stock.services[1].options == {"of": "store", "tuning": {"thread_queue_limit": 20}}
@@ -225,22 +219,9 @@ def test_each_case_has_the_study_under_its_set(tmp_path: Path) -> None:
     assert stock.sysctl == {"net.ipv4.tcp_fin_timeout": "30"}
     assert final.sysctl == {"net.ipv4.tcp_fin_timeout": "30", "net.core.somaxconn": "4096"}
     assert resolve(Lock.model_validate_json(lock.to_json()), lock.cases[1]) == final, "it holds all of it"
-
-
-def test_a_setting_that_a_level_lacks_is_left_out(tmp_path: Path) -> None:
-    factors = {"most": {"none": {}, "many": {"files": 9000}}}
-    lock = load_sets(tmp_path, sets={}, tuning=None, factors=factors, sysctl={"fs.file-max": "${most.files}"})
+    most = {"factors": {"most": {"none": {}, "many": {"files": 9000}}}}
+    lock = load_sets(tmp_path, sets={}, tuning=None, sysctl={"fs.file-max": "${most.files}"}, **most)
     assert [resolve(lock, case).sysctl for case in lock.cases] == [{}, {"fs.file-max": "9000"}]
-
-
-def test_a_set_is_a_file_and_the_lock_contains_it(tmp_path: Path) -> None:
-    (tmp_path / "final.yaml").write_text("lab: {cache: {nofile: 77}}\n")
-    lock = load_sets(tmp_path, sets={"stock": {}, "final": "final.yaml"})
-    digest = study_digest(tmp_path)
-    assert lock.study_sha256 == digest
-    (tmp_path / "final.yaml").write_text("lab: {cache: {nofile: 78}}\n")
-    assert study_digest(tmp_path) != digest, "an edit is noticed"
-    assert resolve(lock, lock.cases[1]).services[1].options["nofile"] == 77
 
 
 UNTUNED: dict[str, Any] = {"sets": {}, "tuning": None, "factors": {"tuning": [1, 2]}}

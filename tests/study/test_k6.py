@@ -10,8 +10,7 @@ import pytest
 
 from svload.model.errors import SvloadError
 from svload.model.metrics import parse_criterion
-from svload.model.study import Lock
-from svload.study import resolve
+from svload.model.study import CaseConfig, Lock
 from svload.study.k6 import NoCriterion, from_k6, study_criterion
 from svload.watch import monitored_names
 
@@ -77,6 +76,7 @@ def test_a_value_may_be_a_levels() -> None:
     assert from_k6("p(95)<${page.within}") == "response.p95 < ${page.within}"
 
 
+Load, Case = Callable[..., Lock], Callable[..., CaseConfig]
 STUDY = """\
 name: k6
 lab: {api: {at: "http://127.0.0.1:8080"}}
@@ -100,22 +100,19 @@ PAGE = Path(__file__).parents[2] / "docs" / "study-file.md"
         ("[users1.errors < 1 %]", ["users1.errors < 1 %"]),
     ],
 )  # fmt: skip
-def test_they_are_criteria(load: Callable[..., Lock], written: str, meant: list[str]) -> None:
+def test_they_are_criteria(load: Load, written: str, meant: list[str]) -> None:
     lock = load(STUDY % written)
     assert [one.that for one in lock.thresholds] == meant
     assert lock.source["thresholds"] == meant
 
 
-def test_a_case_may_be_named_beside_them(load: Callable[..., Lock]) -> None:
+def test_a_case_may_be_named_beside_them_and_a_profile_may_hold_them(load: Load) -> None:
     written = "[{when: {users: 8}, http_req_duration: p(95)<200}, {when: {users: 1}, that: errors<1%}]"
     meant = [("response.p95 < 200 ms", {"users": ["8"]}), ("error_rate < 1%", {"users": ["1"]})]
-    assert [(one.that, one.when) for one in load(STUDY % written).thresholds] == meant
-
-
-def test_a_profile_may_hold_them(load: Callable[..., Lock]) -> None:
     profile = "profiles: {fast: {thresholds: {http_req_duration: [p(95)<200]}}}\n"
-    lock = load(STUDY % "[response.p50 < 1 s]" + profile, profile="fast")
-    assert [one.that for one in lock.thresholds] == ["response.p95 < 200 ms"]
+    text = STUDY % written + profile
+    assert [(one.that, one.when) for one in load(text).thresholds] == meant
+    assert [one.that for one in load(text, profile="fast").thresholds] == ["response.p95 < 200 ms"]
 
 
 @pytest.mark.parametrize(
@@ -149,16 +146,13 @@ def rows_of(heading: str) -> list[tuple[str, str]]:
     return found
 
 
-def test_the_pages_table_is_what_svload_understands() -> None:
+def test_the_pages_tables_are_what_svload_understands_and_says() -> None:
     rows = rows_of("| k6 | here |")
     assert len(rows) >= 8
     assert [(typed, from_k6(typed)) for typed, _ in rows] == rows
-
-
-def test_the_pages_table_of_the_nearest_is_what_svload_says() -> None:
-    rows = rows_of("| k6 | closest here | difference |")
-    assert len(rows) >= 5
-    for typed, nearest in rows:
+    closest = rows_of("| k6 | closest here | difference |")
+    assert len(closest) >= 5
+    for typed, nearest in closest:
         with pytest.raises(NoCriterion) as caught:
             from_k6(typed)
         assert caught.value.hint == f"Write {nearest}, which is the closest."
@@ -172,24 +166,22 @@ measure: {{duration: 1s}}
 thresholds: [{threshold}]
 abort_if: [{abort}]
 """
-Load = Callable[..., Lock]
 
 
-def loaded(load: Load, threshold: str = "app.cpu < 1", abort: str = "", kit: str = "kit: truth") -> Lock:
-    text = MONITORED.format(kit=kit, threshold=f'"{threshold}"', abort=f'"{abort}"' if abort else "")
-    return load(text, monitored=monitored_names)
+def monitored(threshold: str = "app.cpu < 1", abort: str = "", kit: str = "kit: truth") -> str:
+    return MONITORED.format(kit=kit, threshold=f'"{threshold}"', abort=f'"{abort}"' if abort else "")
 
 
-SHARES = ["app.throttled < 1 %", "app.throttled < 0.01", "app.rss < 2 GiB", "app.gc_pause < 100 ms"]
-COUNTS = ["app.threads_limited == 0", "app.fds < 1000", "app.fds.mean < 1000", "app.accept_drops_total == 0"]
+READ = ["app.throttled < 1 %", "app.throttled < 0.01", "app.rss < 2 GiB", "app.gc_pause < 100 ms"]
+READ += ["app.threads_limited == 0", "app.fds < 1000", "app.fds.mean < 1000", "app.accept_drops_total == 0"]
+READ += ["app.process.threads < 100"]
+SEEN = ["users.response.p95 > 1 s", "response.p99 > 1 s", "error_rate > 10 %", "throughput < 9/s"]
 
 
-@pytest.mark.parametrize("that", [*SHARES, *COUNTS, "app.process.threads < 100"])
-def test_what_monitors_read_may_be_asked_for(load: Load, that: str) -> None:
-    lock = loaded(load, that)
-    assert lock.thresholds[0].that == that
-    aborted = loaded(load, abort=that)
-    assert resolve(aborted, aborted.cases[0]).abort_ifs == (that,)
+@pytest.mark.parametrize("that", [*READ, *SEEN])
+def test_what_monitors_read_and_clients_see_may_be_asked_for(case: Case, that: str) -> None:
+    assert case(monitored(that), monitored=monitored_names).thresholds == (that,)
+    assert case(monitored(abort=that), monitored=monitored_names).abort_ifs == (that,)
 
 
 @pytest.mark.parametrize(
@@ -201,26 +193,17 @@ def test_what_monitors_read_may_be_asked_for(load: Load, that: str) -> None:
         ("app.rss < 10", "rss is read so: write it in B, kB"),
         ("app.threads_limited.max == 0", "threads_limited is one number and has no “.max”"),
         ("users.fds < 10", "“fds” is not a metric of traffic"),
+        ("users.response.mean > 1 s", "abort_if is asked while load is made"),
     ],
 )
-def test_an_invalid_value_is_refused_at_its_line(load: Load, that: str, expected: str) -> None:
-    for line, how in ((6, {"threshold": that}), (7, {"abort": that})):
-        with pytest.raises(SvloadError) as refused:
-            loaded(load, **how)
-        (problem,) = refused.value.problems
+def test_an_invalid_value_is_refused_at_its_line(folder: Path, that: str, expected: str) -> None:
+    ways = [(6, monitored(that)), (7, monitored(abort=that))]
+    for line, text in ways[expected.startswith("abort_if") :]:
+        (problem,) = problems_of(folder, text, monitored=monitored_names)
         assert (problem.code, line_of(problem)) == ("study-bad-criterion", line)
         assert expected in problem.sentence
 
 
-def test_a_run_is_ended_by_what_monitors_read_and_by_what_clients_see(load: Load) -> None:
-    for that in ("users.response.p95 > 1 s", "response.p99 > 1 s", "error_rate > 10 %", "throughput < 9/s"):
-        lock = loaded(load, abort=that)
-        assert resolve(lock, lock.cases[0]).abort_ifs == (that,)
-    with pytest.raises(SvloadError) as refused:
-        loaded(load, abort="users.response.mean > 1 s")
-    assert "abort_if is asked while load is made" in refused.value.problems[0].sentence
-
-
-def test_a_page_of_its_own_may_hold_any_name(load: Load) -> None:
-    lock = loaded(load, "app.my_own_queue < 10", kit="kit: truth, metrics: /metrics")
-    assert lock.thresholds[0].that == "app.my_own_queue < 10"
+def test_a_page_of_its_own_may_hold_any_name(case: Case) -> None:
+    text = monitored("app.my_own_queue < 10", kit="kit: truth, metrics: /metrics")
+    assert case(text, monitored=monitored_names).thresholds == ("app.my_own_queue < 10",)
