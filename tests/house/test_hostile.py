@@ -75,11 +75,11 @@ full memory
   cli/test_mistyped.py::test_full_memory_is_reported
   store/test_export.py::test_a_query_has_half_of_the_free_memory
 the wrong resource is named
-  run/test_short_resources.py::test_a_generator_that_cannot_write_its_tables_names_them
-  run/test_short_resources.py::test_a_sampler_that_cannot_write_says_so_when_it_is_asked
-  run/test_short_resources.py::test_a_link_that_is_cut_is_not_its_service
-  run/test_short_resources.py::test_what_cannot_be_written_there_is_the_users_place
-  run/test_named_logs.py::test_a_log_that_nobody_keeps_is_not_named
+  run/test_messages.py::test_a_generator_that_cannot_write_its_tables_names_them
+  run/test_messages.py::test_a_sampler_that_cannot_write_says_so_when_it_is_asked
+  run/test_messages.py::test_a_link_that_is_cut_is_not_its_service
+  run/test_messages.py::test_what_cannot_be_written_there_is_the_users_place
+  run/test_messages.py::test_a_log_that_nobody_keeps_is_not_named
   cli/test_streams.py::test_a_file_size_limit_is_no_defect_whoever_writes
 a load is made again
   report/test_quick.py::test_a_load_that_is_made_again_is_reported
@@ -129,7 +129,7 @@ replies that are none
   engine/engine/src/exchange/redis.rs::what_is_no_reply_is_told
   engine/engine/tests/wire/memcached.rs::what_goes_wrong_has_its_name
 plans of weeks, odd redirects, a hanging sampler
-  run/test_fits.py::test_a_measurement_of_weeks_is_not_asked_to_be_longer
+  run/test_before.py::test_a_measurement_of_weeks_is_not_asked_to_be_longer
   engine/engine/src/redirect.rs::absolute_locations_name_an_origin
   journeys/test_load.py::test_ctrl_c_waits_for_no_sampler_that_hangs
 """

@@ -20,11 +20,6 @@ def _own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SVLOAD_STATE", str(tmp_path / "state"))
 
 
-def answered(monkeypatch: pytest.MonkeyPatch, status: int) -> None:
-    row = {"http_code": f"{status:03}", "time_total": 0.002, "size_download": 9, "error": ""}
-    monkeypatch.setattr(first_look, "probe", lambda *_: [row])
-
-
 @pytest.mark.parametrize(
     ("status", "says"),
     [
@@ -32,14 +27,20 @@ def answered(monkeypatch: pytest.MonkeyPatch, status: int) -> None:
         (401, "It answers 401 to GET /shop?id=1, so every request would fail: it wants to know who asks: give the request its headers."),
         (405, "it needs another method there, such as POST."),
         (503, "so every request would fail: check its log."),
+        *((status, "") for status in (200, 204, 302)),
     ],
 )  # fmt: skip
-def test_a_noted_refusal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, says: str) -> None:
-    answered(monkeypatch, status)
+def test_a_refusal_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, says: str) -> None:
+    row = {"http_code": f"{status:03}", "time_total": 0.002, "size_download": 9, "error": ""}
+    monkeypatch.setattr(first_look, "probe", lambda *_: [row])
     path, words = api.init("http://127.0.0.1:8080/shop?id=1", tmp_path / "mine")
-    assert f"was answered with {status} in 2.0 ms (9 bytes). " in words
-    assert says in words
     text = path.read_text()
+    answer = f"was answered with {status} in 2.0 ms (9 bytes)."
+    if not says:
+        assert words == f"http://127.0.0.1:8080/shop?id=1 {answer}"
+        assert "It answers" not in text
+        return
+    assert answer in words and says in words
     assert any(line.startswith("# ") and says in line for line in text.splitlines())
     line = text[: text.index("GET http://server/shop?id=1")].count("\n") + 1
     assert words.endswith(f"The request is in {path}:{line}.")
@@ -67,37 +68,30 @@ def test_each_cases_kits_are_checked_and_installed(tmp_path: Path, monkeypatch: 
     assert "made memcached" in api.lab_install(str(tmp_path), None, lambda event: None)
 
 
-@pytest.mark.parametrize("status", [200, 204, 302])
-def test_an_answer_needs_no_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int) -> None:
-    answered(monkeypatch, status)
-    path, words = api.init("http://127.0.0.1:8080/", tmp_path / "mine")
-    assert words == f"http://127.0.0.1:8080/ was answered with {status} in 2.0 ms (9 bytes)."
-    assert "It answers" not in path.read_text()
+NO_PORT = "write {port} where it takes the port to listen on, such as “./server --port {port}”, then init"
+FIX = "Fix the command, then run init again."
 
 
-def silent(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
+@pytest.mark.parametrize(
+    ("code", "command", "remedy"),
+    [
+        ("service-not-ready", "python3 -m server --listen 8080", NO_PORT),
+        ("service-died", "python3 -m server --listen 8080", NO_PORT),
+        ("service-not-ready", "python3 -m server {port}", FIX),
+        ("service-not-ready", "python3 -m server ${port}", FIX),
+    ],
+)
+def test_a_command_needs_a_port(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, command: str, remedy: str
+) -> None:
     @contextmanager
     def started_once(*_: object) -> Iterator[str]:
         raise fail(code, service="server", seconds=30, exit=1, tail="(nothing)", log="x.log")
         yield ""
 
     monkeypatch.setattr(run, "started_once", started_once, raising=False)
-
-
-@pytest.mark.parametrize("code", ["service-not-ready", "service-died"])
-def test_a_command_needs_a_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str) -> None:
-    silent(monkeypatch, code)
     with pytest.raises(SvloadError) as found:
-        api.init("python3 -m server --listen 8080", tmp_path / "mine")
-    where = "write {port} where it takes the port to listen on, such as “./server --port {port}”, then init"
-    assert where in str(found.value)
+        api.init(command, tmp_path / "mine")
+    assert remedy in str(found.value)
+    assert ("where it takes the port" in str(found.value)) == (remedy == NO_PORT)
     assert not (tmp_path / "mine").exists()
-
-
-def test_a_command_with_a_port_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    silent(monkeypatch, "service-not-ready")
-    for command in ("python3 -m server {port}", "python3 -m server ${port}"):
-        with pytest.raises(SvloadError) as found:
-            api.init(command, tmp_path / "mine")
-        assert "Fix the command, then run init again." in str(found.value)
-        assert "where it takes the port" not in str(found.value)

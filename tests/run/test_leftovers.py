@@ -1,17 +1,27 @@
-"""Leftovers of a killed svload are reported, whether restored or not, and only by `put_back`."""
+"""What outlives a command: leftovers of a killed svload, and labs whose keeper fails or cannot reset."""
 
 from __future__ import annotations
 
 import json
 import re
 import shutil
+import signal
+import subprocess
+import sys
+import threading
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from tests.bounds import HANG_S
 
 from svload.host.agent.journal import Journal
 from svload.host.agent.leftovers import finish_leftovers
+from svload.host.agent.unix_socket import listen
+from svload.model.errors import SvloadError, fail
 from svload.model.events import Event
+from svload.run import keeper, kept
 from svload.run.leftovers import put_back
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "svload"
@@ -41,25 +51,17 @@ def told() -> list[Event]:
     return events
 
 
-def test_what_is_put_back_and_what_cannot_be_is_reported(killed: Path, tmp_path: Path) -> None:
+def test_what_is_put_back_and_what_cannot_be_is_reported_until_it_can(killed: Path, tmp_path: Path) -> None:
     done, left = sorted(told(), key=lambda event: not event.data["undone"])
     assert (done.kind, left.kind) == ("leftover", "leftover")
     assert str(tmp_path / "stray") in str(done.data["text"]) and not (tmp_path / "stray").exists()
     sentence = str(left.data["text"])
     assert "[not-undone]" in sentence and str(tmp_path / "blocked") in sentence
     assert str(killed / "journal.jsonl") in sentence
-
-
-def test_what_could_not_be_undone_is_reported_each_time_until_it_can(killed: Path, tmp_path: Path) -> None:
-    told()
     assert [event.data["undone"] for event in told()] == [False]
     (tmp_path / "blocked").rmdir()
     assert told() == []
     assert not killed.exists()
-
-
-def test_where_nothing_is_left_nothing_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SVLOAD_STATE", str(tmp_path))
     assert told() == []
 
 
@@ -68,24 +70,19 @@ def matching(call: str) -> set[str]:
     return {name for name, text in files if re.search(call, text)}
 
 
-def test_only_these_modules_restore_leftovers() -> None:
-    callers = matching(rf"\b{finish_leftovers.__name__}\(")
+def test_only_these_modules_restore_leftovers_and_whoever_starts_an_agent_does_first() -> None:
     # A fleet's machine reports what it found when it is greeted.
-    assert callers == {"host/agent/leftovers.py", "host/machines/bearer.py", "run/leftovers.py"}
-
-
-def calling(names: str) -> set[str]:
-    """Return the modules that call one of these (and do not define it)."""
-    return {name for name in matching(rf"(?<!def )\b(?:{names})\(") if not name.startswith("host/")}
-
-
-def test_whoever_starts_an_agent_puts_back_first() -> None:
-    starters = calling("start_agent|launch_agent")
+    restoring = matching(rf"\b{finish_leftovers.__name__}\(")
+    assert restoring == {"host/agent/leftovers.py", "host/machines/bearer.py", "run/leftovers.py"}
+    starters, putting_back = (
+        {name for name in matching(rf"(?<!def )\b(?:{names})\(") if not name.startswith("host/")}
+        for names in ("start_agent|launch_agent", "put_back")
+    )
     assert starters == {"run/certify.py", "run/hands.py", "run/keeper.py", "run/listing.py", "run/once.py"}
     # A keeper is a process that `lab up` starts; an agent is taken over by an execution, whoever had started
     # it.
     for_them = {"run/keeper.py": "api/labs.py", "run/hands.py": "run/execution.py"}
-    assert {for_them.get(name, name) for name in starters} <= calling("put_back")
+    assert {for_them.get(name, name) for name in starters} <= putting_back
 
 
 def test_a_half_cleared_folder_is_left(killed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,3 +102,68 @@ def test_a_half_cleared_folder_is_left(killed: Path, tmp_path: Path, monkeypatch
     assert (killed / "a" / "of a server").exists()
     finish_leftovers(tmp_path)
     assert not killed.exists()
+
+
+LOCK: Any = SimpleNamespace(name="labs", to_json=lambda: "{}")
+
+
+@pytest.fixture(autouse=True)
+def _own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SVLOAD_STATE", str(tmp_path))
+
+
+def test_a_keeper_that_does_not_come_up_in_time_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept, "UP_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(kept, "python", lambda *words: [sys.executable, "-c", "import time; time.sleep(60)"])
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(*args: Any, **how: Any) -> subprocess.Popen[bytes]:
+        started.append(subprocess.Popen(*args, **how))
+        return started[-1]
+
+    monkeypatch.setattr(kept, "subprocess", SimpleNamespace(Popen=start, DEVNULL=subprocess.DEVNULL))
+    with pytest.raises(SvloadError, match=r"not up within 0\.1 s"):
+        kept.keep(LOCK, 60.0)
+    assert started[0].wait(HANG_S) == -signal.SIGTERM
+
+
+def test_a_reset_that_fails_is_reported(tmp_path: Path) -> None:
+    def refuse(services: list[str]) -> None:
+        raise fail("reset-failed", place="cache", service="cache", reason="it is busy", log="cache.log")
+
+    lab: Any = SimpleNamespace(reset=refuse, facts=dict)
+    folder = tmp_path / "kept" / "one"
+    folder.mkdir(parents=True)
+    answered: list[str] = []
+
+    def answer() -> None:
+        line, _ = door.accept()
+        with line:
+            answered.append(keeper._answer(line, lab))
+
+    with listen(folder, kept.SOCKET, 1) as door:
+        door.settimeout(HANG_S)
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        with pytest.raises(SvloadError, match="Resetting cache failed: it is busy"):
+            kept.ask("one", "reset")
+        thread.join(HANG_S)
+    assert answered == ["reset"], "its keeper goes on"
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        ("", "its lease ended before it was up"),
+        ("raise SystemExit('out of luck')", "its keeper ended: out of luck."),
+        ("raise SystemExit(7)", "its keeper ended: exit 7."),
+    ],
+)
+def test_a_keeper_that_ends_before_its_lab_is_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, words: str
+) -> None:
+    monkeypatch.setattr(kept, "python", lambda *argv: [sys.executable, "-c", program])
+    with pytest.raises(SvloadError) as caught:
+        kept.keep(LOCK, 1.0)
+    assert words in str(caught.value)
+    assert str(tmp_path) not in str(caught.value), "its log is removed"

@@ -46,17 +46,12 @@ def play(plan: Batch, failing: dict[str, int]) -> list[str]:
     return order
 
 
-def test_a_clean_run_follows_the_plan():
-    plan = batch()
-    assert play(plan, {}) == [trial.trial for trial in plan.trials]
-
-
 def test_a_failed_trial_is_tried_once_more_at_the_end_of_its_block():
     plan = batch()
-    first = plan.trials[0].trial
-    order = play(plan, {first: 1})
-    block = [trial.trial for trial in plan.trials if trial.block == 0]
-    assert order[: len(block) + 1] == [*block, first]
+    names = [trial.trial for trial in plan.trials]
+    assert play(plan, {}) == names
+    first, block = names[0], [trial.trial for trial in plan.trials if trial.block == 0]
+    assert play(plan, {first: 1})[: len(block) + 1] == [*block, first]
 
 
 @given(st.sets(st.integers(0, 5)), st.dictionaries(st.integers(0, 5), st.integers(0, 3)))
@@ -89,34 +84,37 @@ def lock(until: Any = None, fail_if: Any = None, change: str = "request", **meas
 
 
 def after(lock: Lock, widths: dict[str, float | None], *more: Batch) -> Batch | None:
-    policy = policy_of(lock)
-    if policy is None:
-        return None
-    return policy(lock, Sealed([first_batch(lock), *more], {"c0.r1": "digest"}, Verdicts(widths=widths)))
+    sealed = Sealed([first_batch(lock), *more], {"c0.r1": "digest"}, Verdicts(widths=widths))
+    return policy_of(lock)(lock, sealed)
 
 
-def adds_a_block(gated: Lock, sealed_s: dict[str, float]) -> bool:
-    found = Verdicts(widths={"f: l1": 9.0, "f: l2": 0.0}, sealed_s=sealed_s, begun_s=1000.0)
-    policy = policy_of(gated)
-    return policy(gated, Sealed([first_batch(gated)], {}, found)) is not None
+def singly(pause_s: float) -> dict[str, float]:
+    """Return when trials of 10 s were sealed, after one that came up in 10 s, with a pause in between."""
+    return {f"c0.r{n}": 1000.0 + 10 * n + (pause_s if n > 5 else 0.0) for n in range(1, 11)}
+
+
+TURNS = {f"c{side}.r{n}": 1000.0 + 30 * n + 0.01 * side for n in range(1, 7) for side in range(3)}
+"""Six blocks of 30 s, all sides of each sealed at its end, after a bring-up: one more ends at 210 s."""
 
 
 @pytest.mark.parametrize(
-    ("within_s", "pause_s", "adds"),
-    [(None, 0, True), (120.0, 0, True), (101.0, 0, False), (250.0, 3600, True), (150.0, 3600, False)],
+    ("within_s", "sealed_s", "adds"),
+    [
+        (None, singly(0), True),
+        (120.0, singly(0), True),
+        (101.0, singly(0), False),
+        (250.0, singly(3600), True),  # a pause is five trials
+        (150.0, singly(3600), False),
+        (211.0, TURNS, True),
+        (200.0, TURNS, False),
+    ],
 )
-def test_no_block_is_added_that_would_end_after_its_time(within_s: float | None, pause_s: float, adds: bool):
-    """Nine trials of 10 s after one that came up in 10 s; two more cases take 20 s. A pause is five
-    trials."""
-    sealed_s = {f"c0.r{n}": 1000.0 + 10 * n + (pause_s if n > 5 else 0.0) for n in range(1, 11)}
-    assert adds_a_block(lock(fail_if=GATE, within_s=within_s), sealed_s) == adds
-
-
-@pytest.mark.parametrize(("within_s", "adds"), [(211.0, True), (200.0, False)])
-def test_a_block_of_turns_takes_the_time_between_two_blocks(within_s: float, adds: bool):
-    """Six blocks of 30 s, all sides of each sealed at its end, after a bring-up: one more ends at 210 s."""
-    sealed_s = {f"c{side}.r{n}": 1000.0 + 30 * n + 0.01 * side for n in range(1, 7) for side in range(3)}
-    assert adds_a_block(lock(fail_if=GATE, order="turns", within_s=within_s), sealed_s) == adds
+def test_no_block_is_added_that_ends_too_late(within_s: float | None, sealed_s: dict[str, float], adds: bool):
+    """Two more cases take 20 s; a block of turns takes the time between two blocks."""
+    gated = lock(fail_if=GATE, order="turns" if sealed_s is TURNS else "randomised-blocks", within_s=within_s)
+    found = Verdicts(widths={"f: l1": 9.0, "f: l2": 0.0}, sealed_s=sealed_s, begun_s=1000.0)
+    policy = policy_of(gated)
+    assert (policy(gated, Sealed([first_batch(gated)], {}, found)) is not None) == adds
 
 
 @pytest.mark.parametrize(("block_s", "blocks"), [(30, 6), (45, 4), (80, 3)])
@@ -135,13 +133,10 @@ def test_planned_blocks_of_running_servers_end_with_the_time_that_is_given(block
     assert made == blocks
 
 
-def test_without_a_gate_or_until_the_planned_blocks_are_all():
-    assert after(lock(), {"f: l1": 9.0}) is None
-    assert policy_of(lock()) is None
-
-
 def test_a_gate_adds_blocks_until_its_interval_is_narrow_enough():
+    assert policy_of(lock()) is None, "without a gate or until the planned blocks are all"
     gated = lock(fail_if=GATE)
+    assert after(gated, {"f: l1": None, "f: l2": None}) is None, "nothing was measured: more helps nobody"
     wanted = 0.6 * log(1.05)
     assert after(gated, {"f: l1": wanted - 1e-9, "f: l2": wanted - 1e-9}) is None
     new = after(gated, {"f: l1": wanted + 1e-3, "f: l2": 0.001})
@@ -160,11 +155,6 @@ def test_a_gate_that_is_decided_gets_no_more_blocks():
         found = Verdicts(widths=wide, decided=frozenset(decided))
         batch = policy(gated, Sealed([first_batch(gated)], {"c0.r1": "digest"}, found))
         assert (None if batch is None else {trial.case for trial in batch.trials}) == cases
-
-
-def test_no_effect_and_no_p_is_looked_at_and_what_has_no_width_waits_for_nothing():
-    gated = lock(fail_if=GATE)
-    assert after(gated, {"f: l1": None, "f: l2": None}) is None, "nothing was measured: more helps nobody"
 
 
 def test_blocks_end_at_four_times_the_plan_or_where_the_study_says():
@@ -201,6 +191,7 @@ def made_lock(tmp_path_factory: pytest.TempPathFactory) -> Lock:
 def test_only_the_wanted_cases_are_left_and_pairs_are_replicates(made_lock: Lock) -> None:
     planned = aa_lock(made_lock, ("TC1",), 20)
     assert [case.name for case in planned.valid_cases] == ["TC1"]
+    assert "same load" in next(case.excluded for case in planned.cases if case.name == "TC0")
     assert planned.measure.replicates == 40
     assert (planned.comparisons, planned.thresholds) == ((), ())
     trials = aa_batch(planned, restarts=False).trials
@@ -209,17 +200,9 @@ def test_only_the_wanted_cases_are_left_and_pairs_are_replicates(made_lock: Lock
 
 
 def test_it_restarts_before_each_trial_where_a_comparison_restarts(made_lock: Lock) -> None:
-    trials = aa_batch(aa_lock(made_lock, ("TC1",), 20), restarts=True).trials
-    assert [trial.restart for trial in trials] == [False] + [True] * 39
-    assert len({trial.whole_plot for trial in trials}) == 40
-
-
-def test_which_comparisons_restart() -> None:
     changes = ("request", "live", "restart", "rebuild")
     restarts = {change: compares_restarts(lock(change=change)) for change in changes}
     assert restarts == {"request": False, "live": False, "restart": True, "rebuild": True}
-
-
-def test_what_is_left_out_says_why(made_lock: Lock) -> None:
-    left = next(case for case in aa_lock(made_lock, ("TC1",), 20).cases if case.name == "TC0")
-    assert "same load" in left.excluded
+    trials = aa_batch(aa_lock(made_lock, ("TC1",), 20), restarts=True).trials
+    assert [trial.restart for trial in trials] == [False] + [True] * 39
+    assert len({trial.whole_plot for trial in trials}) == 40

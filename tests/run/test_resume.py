@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.run.test_gates import write_study
+from tests.run.test_before import write_study
 from tests.support import make_run
 
 from svload import api

@@ -1,4 +1,4 @@
-"""A full disk, a limit, a killed helper: the message names the missing resource, and where."""
+"""A full disk, a limit, a killed helper: the message names the missing resource and logs that still exist."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from svload.api.typed import writing
 from svload.drive import generator
 from svload.drive.generators import Load, ended_server
 from svload.drive.share.timeline import Timeline
-from svload.model.errors import ExitCode, SvloadError, error_line, error_of
+from svload.model.errors import ExitCode, Problem, SvloadError, error_line, error_of, fail
 from svload.model.messages import Notice
+from svload.run.attempts import name_kept_logs, without_logs
 from svload.run.trial import TrialRun
 from svload.watch.sampler import Sampler, _obey
 
@@ -68,22 +69,20 @@ def test_a_load_that_was_cut_and_handed_over_nothing_has_failed(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EFBIG, errno.EIO])
-def test_a_sampler_that_cannot_write_says_so_when_it_is_asked(number: int, tmp_path: Path) -> None:
+def test_a_sampler_that_cannot_write_says_so_when_it_is_asked(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> None:
+        raise OSError(number, "no")
+
     sampler = Sampler()
     sampler.prepare([], 0.05, tmp_path / "monitors.jsonl")
-    sampler._series.flush = _refuse(number)
+    monkeypatch.setattr(sampler._series, "flush", refuse)
     sampler.tick()
     assert sampler.due_ns == 0, "it does not try again and again"
     [problem] = error_of("sampler", _obey(sampler, b'{"sample": true}')["error"]).problems
     assert (problem.code, problem.details["path"]) == ("file-refused", str(tmp_path / "monitors.jsonl"))
     sampler.close()
-
-
-def _refuse(number: int) -> Any:
-    def refuse() -> None:
-        raise OSError(number, "no")
-
-    return refuse
 
 
 @pytest.mark.parametrize(
@@ -119,3 +118,43 @@ def test_what_cannot_be_written_there_is_the_users_place(name: Any) -> None:
     with pytest.raises(SvloadError, match="/data/runs cannot be written: No space") as caught, writing(OUT):
         raise OSError(errno.ENOSPC, "No space left on device", name)
     assert caught.value.exit_code == ExitCode.USAGE
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Path:
+    folder = tmp_path / "labs" / "a run 1"
+    (folder / "cache").mkdir(parents=True)
+    (folder / "cache" / "server.log").write_text("no such option\n")
+    (folder / "agent.log").write_text("")
+    return folder
+
+
+NAMED = {
+    "a log": ("service-died", {"service": "cache", "log": "{lab}/cache/server.log"}, "See {kept}/cache-server.log;"),
+    "a log in a hint": ("lab-failed", {"hint": "See {lab}/cache/server.log."}, "See {kept}/cache-server.log. ["),
+    "a folder in a hint": ("lab-failed", {"hint": "See {lab}/cache."}, "See {kept}. ["),
+    "a log that is empty": ("reset-failed", {"service": "cache", "log": "{lab}/agent.log"}, "See {kept};"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("code", "details", "words"), NAMED.values(), ids=NAMED)
+def test_kept_lab_log(code: str, details: dict[str, str], words: str, lab: Path, tmp_path: Path) -> None:
+    kept = tmp_path / "run" / "logs"
+    error = fail(code, **{name: text.format(lab=lab) for name, text in details.items()})
+    name_kept_logs(lab, kept, error)
+    [found] = map(str, error.problems)
+    assert words.format(kept=kept) in found and str(lab) not in found
+    assert (kept / "cache-server.log").read_text() == "no such option\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "others"), [("service-died", True), ("link-died", True), ("port-taken", False)]
+)
+def test_a_log_that_nobody_keeps_is_not_named(code: str, others: bool, lab: Path, tmp_path: Path) -> None:
+    before = Problem(code, {"log": "/gone", "run": "/gone"})
+    after = without_logs(before, "Keep it.")
+    assert (after.remedy == "Keep it.") is others
+    assert "/gone" not in str(after)
+    error = SvloadError(Problem("port-taken", {"port": 80, "service": "cache", "holder": "x"}))
+    name_kept_logs(lab, tmp_path / "logs", error)
+    assert not (tmp_path / "logs").exists()
