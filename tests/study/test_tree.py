@@ -195,64 +195,48 @@ def test_inside_a_text_it_is_formatted(value: Any, before: str, after: str) -> N
 
 
 def test_a_factor_alone_is_its_value_or_its_name() -> None:
-    named = (Level(name="few", fields={"n": 3}), Level(name="bare"))
-    valued = (
-        Level(name="8", value=8),
-        Level(name="x", value=True),
-        Level(name="x", fields={"value": 3, "n": 4}),
-    )
-    assert [resolver(one).put_in("${f}", ("lab",)) for one in named] == ["few", "bare"]
-    assert [resolver(one).put_in("${f}", ("lab",)) for one in valued] == [8, True, 3]
+    few, bare, eight = Level(name="few", fields={"n": 3}), Level(name="bare"), Level(name="8", value=8)
+    both = (Level(name="x", value=True), Level(name="x", fields={"value": 3, "n": 4}))
+    found = [resolver(one).put_in("${f}", ("lab",)) for one in (few, bare, eight, *both)]
+    assert found == ["few", "bare", 8, True, 3]
 
 
 def test_a_missing_field_leaves_its_key_out_and_any_text_is_a_mistake() -> None:
     inside = resolver(Level(name="x", fields={"a": 1}))
     assert inside.put_in({"k": "${f.b}", "l": "${f.a}"}, ("lab",)) == {"l": 1}
     assert inside.put_in("${f.b}", ("lab",)) is MISSING
+    headers = {"headers": {"One": "v-${f.b}", "Two": "v-${f.a}"}}
+    assert inside.put_in(headers, ("requests", "r")) == {"headers": {"Two": "v-1"}}
     assert inside.mistakes == []
     inside.put_in({"k": "-${f.b}"}, ("lab",))
     inside.put_in({"k": ["${f.b}"]}, ("lab",))
     assert [mistake.path for mistake in inside.mistakes] == [("lab", "k"), ("lab", "k", 0)]
 
 
-def test_a_header_with_a_missing_field_is_left_out_whole() -> None:
-    inside = resolver(Level(name="x", fields={"a": 1}))
-    headers = {"headers": {"One": "v-${f.b}", "Two": "v-${f.a}"}}
-    assert inside.put_in(headers, ("requests", "r")) == {"headers": {"Two": "v-1"}}
-    assert inside.mistakes == []
-
-
 def test_fields_may_refer_to_other_factors_but_not_in_a_circle() -> None:
-    inside = resolver(Level(name="x", fields={"a": "${g0.b}/x"}), Level(name="y", fields={"b": "${f.c}"}))
-    inside.levels = {**inside.levels, "f": Level(name="x", fields={"a": "${g0.b}/x", "c": 5})}
+    nested = {"tuning": {"threads": 5, "deep": {"k": "${f.c}"}}}
+    inside = resolver(
+        Level(name="x", fields={"a": "${g0.b}/x", "c": 5, **nested}), Level(name="y", fields={"b": "${f.c}"})
+    )
     assert inside.put_in("${f.a}", ("lab",)) == "5/x"
+    found = inside.put_in({"t": "${f.tuning}", "n": "${f.tuning.threads}"}, ("lab",))
+    assert found == {"t": {"threads": 5, "deep": {"k": 5}}, "n": 5}
     circle = resolver(Level(name="x", fields={"a": "${g0.b}"}), Level(name="y", fields={"b": "${f.a}"}))
     circle.put_in("${f.a}", ("lab",))
     assert [mistake.code for mistake in circle.mistakes] == ["study-bad-reference"]
 
 
-def test_nested_fields_and_mappings() -> None:
-    inside = resolver(Level(name="x", fields={"tuning": {"threads": 5, "deep": {"k": "${f.n}"}}, "n": 2}))
-    found = inside.put_in({"t": "${f.tuning}", "n": "${f.tuning.threads}"}, ("lab",))
-    assert found == {"t": {"threads": 5, "deep": {"k": 2}}, "n": 5}
-
-
-def of_case(lock: Lock, number: int = 1) -> CaseConfig:
-    return resolve(lock, lock.cases[number])
-
-
-def test_request_time_references_stay_parts_of_templates(load: Callable[..., Lock]) -> None:
+def test_request_time_references_stay_parts_of_templates(case: Callable[..., CaseConfig]) -> None:
+    """`${port}` stays for the kit, and other dollars are let through."""
+    run = '{run: "./server-${scheme} --port ${port} $${HOME} $PATH", ready: GET /}'
     text = SMALL.replace("${thing.path}", "${thing.path}?vu=${vu}&n=${iteration}&$${users}=${users}", 1)
-    request = of_case(load(text), 2).groups[-1].request
+    config = case(text.replace("{kit: stone, workers: 4}", run), 2)
+    request = config.groups[-1].request
     path, vu, n = FeederPart(feeder="thing", column="path"), VarPart(var="vu"), VarPart(var="iteration")
     assert request.path == (path, Text(text="?vu="), vu, Text(text="&n="), n, Text(text="&${users}=1"))
     mark = (Text(text="m-"), VarPart(var="request.id"))
     assert dict(request.headers) == {"X-Mark": mark, "X-Users": (Text(text="1"),)}
-
-
-def test_port_stays_for_the_kit_and_other_dollars_are_let_through(load: Callable[..., Lock]) -> None:
-    run = '{run: "./server-${scheme} --port ${port} $${HOME} $PATH", ready: GET /}'
-    (store, _) = of_case(load(SMALL.replace("{kit: stone, workers: 4}", run))).services
+    (store, _) = config.services
     assert store.kit == "command"
     assert store.options == {"run": "./server-http --port ${port} ${HOME} $PATH", "ready": "GET /"}
 
@@ -261,4 +245,4 @@ def test_escaped_references_are_literal_in_rows_and_reasons(load: Callable[..., 
     text = SMALL.replace("feeders:", "feeders:\n  row: {values: ['$${x}']}").replace("too much", "'no $${a}'")
     lock = load(text)
     assert lock.cases[3].excluded == "no ${a}"
-    assert of_case(lock, 0).tables[0].values == ("${x}",)
+    assert resolve(lock, lock.cases[0]).tables[0].values == ("${x}",)
