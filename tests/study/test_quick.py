@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,38 +23,41 @@ from svload.model.executors import (
 from svload.model.stages import Stage
 from svload.model.study import CaseConfig, Lock
 from svload.model.traffic import Body, Text
-from svload.study import first_batch, init_study, load_study, moved, needs_trust, resolve
+from svload.study import first_batch, init_study, moved, needs_trust, resolve
 from svload.study.compared_urls import ComparedUrls, compare_study
 from svload.study.first import url_of
 from svload.study.quick_load import QuickLoad, quick_study, study_text
 from svload.study.values import RESERVED
 
+from .conftest import load_text
+
 URL = "http://127.0.0.1:8080/a?b=${c}"
 S = 1_000_000_000
+ONE = "http://127.0.0.1:8080/v1"
+GATE = "worse by more than 5 %"
 
 
 def of(duration_ns: int, target: float) -> Stage:
     return Stage(duration_ns=duration_ns, target=target)
 
 
-def case_of(folder: Path, **asked: Any) -> CaseConfig:
-    url = asked.pop("url", URL)
-    path = folder / "study.json"
-    path.write_text(quick_study(QuickLoad(url, **asked)), encoding="utf-8")
+def case_of(folder: Path, url: str = URL, **asked: Any) -> CaseConfig:
     for name in ("ca.pem", "body"):
         (folder / name).write_text("x")
-    lock = load_study(path)
+    lock = load_text(folder, quick_study(QuickLoad(url, **asked)))
     return resolve(lock, lock.cases[0])
 
 
 def test_nothing_but_a_url_is_sixty_four_users_for_ten_seconds(tmp_path: Path) -> None:
     config = case_of(tmp_path)
     (group,) = config.groups
-    assert group.executor == ConstantVus(vus=64)
-    assert group.connection == "keep-alive"
+    assert (group.executor, group.connection) == (ConstantVus(vus=64), "keep-alive")
     request = group.request
     assert (request.method, request.path) == ("GET", (Text(text="/a?b=${c}"),)), "the user's own ${ is text"
     assert [service.options for service in config.services] == [{"at": "http://127.0.0.1:8080"}]
+    config = case_of(tmp_path, has_data_file=True, has_ca_file=True, url="https://x.example/")
+    request = config.groups[0].request
+    assert (request.method, request.body) == ("POST", Body(file=str(tmp_path / "body")))
 
 
 @pytest.mark.parametrize(
@@ -93,13 +95,6 @@ def test_the_request_is_as_typed(tmp_path: Path) -> None:
     assert [service.options for service in config.services] == [
         {"at": "https://shop.example:8443", "connect_to": "127.0.0.1:9", "verify": False}
     ]
-
-
-def test_a_body_makes_it_a_post_and_a_file_lies_beside_the_study(tmp_path: Path) -> None:
-    config = case_of(tmp_path, has_data_file=True, has_ca_file=True, url="https://x.example/")
-    request = config.groups[0].request
-    assert request.method == "POST"
-    assert request.body == Body(file=str(tmp_path / "body"))
 
 
 CONTRADICTIONS: list[tuple[dict[str, Any], str]] = [
@@ -154,6 +149,15 @@ def test_a_contradiction_is_one_sentence(asked: dict[str, Any], words: str) -> N
 
 
 @pytest.mark.parametrize(
+    ("insecure", "gate", "words"),
+    [(False, f"p99 {GATE}", "p99 is not compared"), (True, "", "is about HTTPS")],
+)
+def test_a_contradiction_of_a_comparison_is_refused(insecure: bool, gate: str, words: str) -> None:
+    with pytest.raises(SvloadError, match=words):
+        compare_study(ComparedUrls(QuickLoad(ONE, insecure=insecure), ONE, fail_if=gate))
+
+
+@pytest.mark.parametrize(
     ("header", "kept"),
     [
         ("Accept: a/b", True), ("content-type: a/b", True), ("If-None-Match: x", True), ("User-Agent: x", True), ("Range: bytes=0-1", True),
@@ -174,16 +178,11 @@ def test_headers_of_like_names_keep_their_own_values() -> None:
     assert set(json.loads(quick_study(ask))["secrets"]).isdisjoint(RESERVED)
 
 
-ONE = "http://127.0.0.1:8080/v1"
-GATE = "worse by more than 5 %"
-
-
 def lock_of(folder: Path, first: str, second: str, **asked: Any) -> Lock:
     own = {key: asked.pop(key) for key in ("blocks", "fail_if", "within_s", "control") if key in asked}
-    path = folder / "study.json"
-    path.write_text(study_text(compare_study(ComparedUrls(QuickLoad(first, **asked), second, **own))))
     (folder / "ca.pem").write_text("x")
-    return load_study(path, kits=lab.kit_options())
+    study = study_text(compare_study(ComparedUrls(QuickLoad(first, **asked), second, **own)))
+    return load_text(folder, study, kits=lab.kit_options())
 
 
 def requests_of(lock: Lock) -> list[tuple[str, str, str]]:
@@ -219,11 +218,15 @@ def test_paths_of_one_server_are_levels_that_restart_nothing(tmp_path: Path) -> 
     lock = lock_of(tmp_path, ONE, "http://127.0.0.1:8080/${v}?a=$${b}")
     server = "http://127.0.0.1:8080"
     assert requests_of(lock) == [(server, "http", "/v1"), (server, "http", "/${v}?a=$${b}")]
-    (factor,) = lock.factors
-    assert factor.change == "request"
+    assert [factor.change for factor in lock.factors] == ["request"]
     assert "/${v}?a=$${b}" in lock.question, "as it was typed"
     assert (lock.measure.replicates, lock.measure.duration_ns) == (6, 10_000_000_000)
-    assert [(one.metric, one.baseline) for one in lock.comparisons] == [("response.p50", "a"), ("response.p95", "a")]  # fmt: skip
+    compared = {one.metric: one.baseline for one in lock.comparisons}
+    assert compared == {"response.p50": "a", "response.p95": "a"}
+    again = lock_of(tmp_path, ONE, "http://127.0.0.1:8080/v2", control=True)
+    assert again.measure.control
+    assert [path for _, _, path in requests_of(again)] == ["/v1", "/v2", "/v1"]
+    assert [case.levels["target"] for case in again.cases] == ["/v1", "/v2", "/v1-again"]
 
 
 @pytest.mark.parametrize(
@@ -237,25 +240,13 @@ def test_a_gate_is_about_both_or_one(tmp_path: Path, fail_if: str, gates: list[s
     assert (lock.measure.until is None) == bool(fail_if), "a time alone buys a narrower interval"
 
 
-def test_a_control_is_the_first_url_once_more(tmp_path: Path) -> None:
-    lock = lock_of(tmp_path, ONE, "http://127.0.0.1:8080/v2", control=True)
-    assert [path for _, _, path in requests_of(lock)] == ["/v1", "/v2", "/v1"]
-    assert [case.levels["target"] for case in lock.cases] == ["/v1", "/v2", "/v1-again"]
-    assert lock.measure.control
-
-
-def test_contradictions_of_a_comparison_are_refused() -> None:
-    with pytest.raises(SvloadError, match="p99 is not compared"):
-        compare_study(ComparedUrls(QuickLoad(ONE), ONE, fail_if=f"p99 {GATE}"))
-    with pytest.raises(SvloadError, match="--insecure is about HTTPS"):
-        compare_study(ComparedUrls(QuickLoad(ONE, insecure=True), ONE))
-
-
-def test_options_of_tls_hold_for_the_side_that_speaks_it(tmp_path: Path) -> None:
-    for pair in (("http://x.example/", "https://x.example/"), ("https://x.example/", "http://x.example/")):
-        lock = lock_of(tmp_path, *pair, has_ca_file=True)
-        tls = {config.services[0].options["at"]: config.services[0].options for config in (resolve(lock, case) for case in lock.cases)}  # fmt: skip
-        assert tls["https://x.example"]["ca_file"] == "ca.pem"
+@pytest.mark.parametrize("schemes", [("http", "https"), ("https", "http")])
+def test_options_of_tls_hold_for_the_side_that_speaks_it(tmp_path: Path, schemes: tuple[str, str]) -> None:
+    first, second = (f"{scheme}://x.example/" for scheme in schemes)
+    lock = lock_of(tmp_path, first, second, has_ca_file=True)
+    services = [resolve(lock, case).services[0].options for case in lock.cases]
+    secure = {str(options["at"]): options.get("ca_file") for options in services}
+    assert secure["https://x.example"] == "ca.pem"
 
 
 @pytest.mark.parametrize(
@@ -273,23 +264,25 @@ def test_options_of_tls_hold_for_the_side_that_speaks_it(tmp_path: Path) -> None
 def test_the_first_study(folder: Path, target: str, kit: str, options: dict[str, str], path: str) -> None:
     text = init_study(target)
     assert len(text.splitlines()) <= 10
-    (folder / "study.yaml").write_text(text)
-    lock = load_study(folder)
+    lock = load_text(folder, text)
     config = resolve(lock, lock.cases[0])
     assert [(service.kit, service.options) for service in config.services] == [(kit, options)]
-    assert config.groups[0].request.path[0].text == path
-    assert config.groups[0].request.scheme == ("https" if target.startswith("https") else "http")
+    request = config.groups[0].request
+    scheme = "https" if target.startswith("https") else "http"
+    assert (request.path[0].text, request.scheme) == (path, scheme)
     assert len(first_batch(lock).trials) == 6
     asks = [f"lab.server.run: {options['run']}"] if kit == "command" else []
     assert needs_trust(lock, asks_trust) == asks
+    (folder / "kits").mkdir()
+    (folder / "kits" / "mine.py").write_text("")
+    assert needs_trust(lock, asks_trust) == [*asks, str(folder / "kits" / "mine.py")]
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(min_size=1, max_size=30).filter(lambda text: text.strip() and "${" not in text))
 def test_any_command_is_kept_to_the_letter(folder: Path, command: str) -> None:
     assume(url_of(command) is None)
-    (folder / "study.yaml").write_text(init_study(command), encoding="utf-8")
-    lock = load_study(folder)
+    lock = load_text(folder, init_study(command))
     wanted = command.strip().replace("{port}", "${port}")
     if "://" not in command:
         assert resolve(lock, lock.cases[0]).services[0].options == {"run": wanted}
@@ -303,18 +296,14 @@ def test_what_is_neither(target: str) -> None:
         init_study(target)
 
 
-def test_code_beside_the_study_needs_trust(load: Callable[..., Lock], folder: Path) -> None:
-    (folder / "kits").mkdir()
-    (folder / "kits" / "mine.py").write_text("")
-    assert needs_trust(load(), asks_trust) == [str(folder / "kits" / "mine.py")]
-
-
 @pytest.fixture
 def here(tmp_path: Path) -> Path:
-    for folder in ("bin", "conf", "test", "studies"):
+    for folder in ("bin", "conf", "test", "studies", "venv", "s2"):
         (tmp_path / folder).mkdir()
-    for file in ("server", "server.py", "my server", "conf/a.yaml", "bin/tool"):
+    for file in ("server", "server.py", "my server", "conf/a.yaml", "bin/tool", "s2/own"):
         (tmp_path / file).write_text("")
+    (tmp_path / "venv" / "python").symlink_to("/usr/bin/env")
+    (tmp_path / "far").symlink_to(tmp_path / "studies")
     return tmp_path
 
 
@@ -335,25 +324,17 @@ def here(tmp_path: Path) -> Path:
         ("'./my server' --say 'two words'", "'../my server' --say 'two words'"),
         ("python3 -c 'print(1)'", "python3 -c 'print(1)'"),
         ("/usr/bin/env  python3   -V", "/usr/bin/env  python3   -V"),
+        # A virtual environment's python finds its packages by the location of the link.
+        ("venv/python server.py", "../venv/python ../server.py"),
     ],
 )  # fmt: skip
 def test_paths_are_relative_to_the_studys_folder(here: Path, typed: str, meant: str) -> None:
     assert moved(typed, here, here / "s1") == meant
 
 
-def test_a_link_is_called_by_its_own_name(here: Path) -> None:
-    """A virtual environment's python finds its packages by the location of the link."""
-    (here / "venv").mkdir()
-    (here / "venv" / "python").symlink_to("/usr/bin/env")
-    (here / "far").symlink_to(here / "studies")
-    assert moved("venv/python server.py", here, here / "s1") == "../venv/python ../server.py"
+def test_the_studys_folder_may_be_a_link_or_hold_the_program(here: Path) -> None:
     assert moved("./server", here, here / "far" / "s1") == "../../server", "it is where its link leads"
-
-
-def test_a_program_may_lie_in_the_studys_folder(here: Path) -> None:
-    (here / "s1").mkdir()
-    (here / "s1" / "own").write_text("")
-    assert moved("./own", here, here / "s1") == "./own"
+    assert moved("./own", here, here / "s2") == "./own"
 
 
 @pytest.mark.parametrize(("typed", "words"), [("./none", "neither here nor"), ("./server 'x", "split into")])
