@@ -14,14 +14,14 @@ TRUST = """
 children import from the user's folder
   house/test_outputs.py::test_modules_in_the_current_folder_are_not_imported
 trust without place and code
-  run/test_hostile_trust.py::test_a_changed_program_is_asked_about
-  run/test_hostile_trust.py::test_a_lock_is_trusted_in_its_own_folder_alone
-  run/test_hostile_trust.py::test_another_build_is_not_resumed
+  run/test_trust.py::test_a_changed_program_is_asked_about
+  run/test_trust.py::test_a_lock_is_trusted_in_its_own_folder_alone
+  run/test_trust.py::test_another_build_is_not_resumed
   analysis/test_thresholds.py::test_trials_of_an_earlier_build_are_in_no_number
   journeys/test_trust.py::test_trials_of_another_build_are_left_out
 a lock says what a study may not
-  run/test_hostile_trust.py::test_a_lock_may_say_what_a_study_may
-  run/test_hostile_trust.py::test_the_agent_refuses_what_no_study_may_set
+  run/test_trust.py::test_a_lock_may_say_what_a_study_may
+  run/test_trust.py::test_the_agent_refuses_what_no_study_may_set
 traffic reconfigures a server
   lab/test_permits.py::test_redis_is_not_reconfigured_by_traffic
   lab/test_permits.py::test_mariadb_refuses_each_statement_that_administrates
@@ -34,7 +34,7 @@ an ansible.cfg of anybody
 a study reads the environment
   run/test_trust.py::test_what_a_study_reads_of_the_environment_is_asked_for_once
 a server repeats a secret
-  run/test_hostile_trust.py::test_a_secret_is_kept_out_of_the_record
+  run/test_trust.py::test_a_secret_is_kept_out_of_the_record
 a secret follows a redirect
   journeys/test_load.py::test_a_secret_follows_no_redirect_to_another_host
   drive/test_shares.py::test_a_secret_is_distinguished_from_other_texts
@@ -45,10 +45,10 @@ requests write to the user's server
 loopback by a name server
   drive/test_targets.py::test_loopback_needs_no_name_server
 links, modes, windows and columns
-  run/test_hostile_trust.py::test_a_study_that_is_a_link_elsewhere_is_not_shown
-  run/test_hostile_trust.py::test_runs_go_through_a_link_that_was_named_alone
-  run/test_hostile_trust.py::test_a_window_without_end_is_damage
-  run/test_hostile_trust.py::test_a_pack_says_which_columns_may_be_secret
+  run/test_trust.py::test_a_study_that_is_a_link_elsewhere_is_not_shown
+  run/test_trust.py::test_runs_go_through_a_link_that_was_named_alone
+  run/test_trust.py::test_a_window_without_end_is_damage
+  run/test_trust.py::test_a_pack_says_which_columns_may_be_secret
   journeys/test_trust.py::test_nobody_else_may_write_in_a_run
 """
 ACCIDENTS = """
@@ -65,7 +65,7 @@ damage behind damage
 a sealed trial or the journal is gone
   store/test_verify.py::test_a_sealed_trial_that_is_gone_is_not_measured_again
 another build after resume
-  run/test_hostile_trust.py::test_another_build_is_not_resumed
+  run/test_trust.py::test_another_build_is_not_resumed
 low limits
   cli/test_start_limits.py::test_a_limit_that_is_too_low_is_one_message
   cli/test_start_limits.py::test_processes_of_the_user_count_with_their_threads
