@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from svload.analysis.whose import Whose
 
-from svload.analysis.quiet import Look
+from svload.analysis.quiet import Look, Whose
 from svload.drive.generators import ShareResult
 from svload.drive.share.cut import Share
 from svload.host.machine.linux import ProcessStat

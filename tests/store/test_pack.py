@@ -5,6 +5,7 @@ import stat
 import subprocess
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support import SyntheticRun, make_run
@@ -25,31 +26,33 @@ def run(tmp_path: Path) -> SyntheticRun:
     return made
 
 
-def test_reading_a_pack_is_reading_the_run(run: SyntheticRun, tmp_path: Path) -> None:
+def test_a_pack_reads_as_its_run(run: SyntheticRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pack = pack_run(run)
     assert pack == run.path.parent / "synthetic-1.svload.zip"
     opened = open_pack(pack, tmp_path / "cache")
-    assert opened.name == run.name
-    assert opened.sealed_trials() == run.sealed_trials()
+    assert (opened.name, opened.sealed_trials()) == (run.name, run.sealed_trials())
     assert verify_run(opened) == []
     assert read_trial(opened.trial("TC1.r1")).summary == read_trial(run.trial("TC1.r1")).summary
     sql = "select trial, count(*) from samples group by 1 order by 1"
     assert query(opened, sql) == query(run, sql)
     assert open_pack(pack, tmp_path / "cache").path == opened.path
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert find_run(str(pack), tmp_path).sealed_trials() == run.sealed_trials()
+    assert find_run(pack.name, pack.parent).path.is_relative_to(tmp_path / "xdg")
 
 
-def test_an_unpacked_run_is_on_the_disk_before_it_has_its_name(
+def test_an_unpacked_run_is_synced(
     run: SyntheticRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: set[Path] = set()
-    packed, sync = pack_run(run), os.fsync
+    pack, sync = pack_run(run), os.fsync
 
     def noted(descriptor: int) -> None:
         synced.add(Path(os.readlink(f"/proc/self/fd/{descriptor}")))
         sync(descriptor)
 
     monkeypatch.setattr(os, "fsync", noted)
-    opened = open_pack(packed, tmp_path / "cache").path
+    opened = open_pack(pack, tmp_path / "cache").path
     fresh = {path.relative_to(opened.parent).parts[1:] for path in synced}
     assert fresh == {path.relative_to(opened).parts for path in (opened, *opened.rglob("*"))}
 
@@ -70,13 +73,6 @@ def test_the_same_run_gives_the_same_bytes(run: SyntheticRun, tmp_path: Path) ->
     assert again.read_bytes() == first
 
 
-def test_packs_are_found(run: SyntheticRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    pack = pack_run(run)
-    assert find_run(str(pack), tmp_path).sealed_trials() == run.sealed_trials()
-    assert find_run(pack.name, pack.parent).path.is_relative_to(tmp_path / "cache")
-
-
 @pytest.mark.parametrize("kind", ["EC PRIVATE KEY", "PGP PRIVATE KEY BLOCK"])
 def test_a_private_key_is_never_packed(kind: str, run: SyntheticRun, tmp_path: Path) -> None:
     padding = "x" * ((1 << 20) - 15)
@@ -86,71 +82,59 @@ def test_a_private_key_is_never_packed(kind: str, run: SyntheticRun, tmp_path: P
     assert list(tmp_path.glob("*p.zip*")) == []
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "../evil",
-        "/evil",
-        "trials/../../evil",
-        "plan/..\\evil",
-        "other/evil",
-        "C:/evil",
-        "evil",
-        "trials/" + 64 * "evil",
-    ],
-)
+PLACES = ("../evil", "/evil", "trials/../../evil", "plan/..\\evil", "other/evil", "C:/evil", "evil")
+
+
+@pytest.mark.parametrize("name", [*PLACES, "trials/" + 64 * "evil"])
 def test_no_path_leaves_its_folder(tmp_path: Path, name: str) -> None:
-    path = tmp_path / "bad.svload.zip"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("study.lock.json", "{}")
-        archive.writestr(name, "evil")
-    assert_refused(path, tmp_path)
+    assert_refused(packed(tmp_path, {LOCK: "{}", name: "evil"}), tmp_path)
     assert not [found for found in tmp_path.rglob("*") if "evil" in found.name]
 
 
 def test_a_small_pack_of_repetitive_inputs_opens(tmp_path: Path) -> None:
-    path = tmp_path / "good.svload.zip"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("study.lock.json", "{}")
-        archive.writestr("inputs/users.csv", "user\n" * (8 << 20))
-    assert (open_pack(path, tmp_path / "cache").inputs / "users.csv").stat().st_size == 5 * (8 << 20)
+    good = packed(tmp_path, {LOCK: "{}", "inputs/users.csv": "user\n" * (8 << 20)}, zipfile.ZIP_DEFLATED)
+    assert (open_pack(good, tmp_path / "cache").inputs / "users.csv").stat().st_size == 5 * (8 << 20)
 
 
 def test_links_bombs_doubles_and_rubbish_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pack, "ALWAYS_BYTES", 1 << 20)
-    path = tmp_path / "bad.svload.zip"
     link = zipfile.ZipInfo("inputs/link")
     link.external_attr = (stat.S_IFLNK | 0o777) << 16
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("study.lock.json", "{}")
-        archive.writestr(link, "/etc/passwd")
-    assert_refused(path, tmp_path)
+    assert_refused(packed(tmp_path, {LOCK: "{}", link: "/etc/passwd"}), tmp_path)
     for method in (zipfile.ZIP_LZMA, zipfile.ZIP_DEFLATED):
-        with zipfile.ZipFile(path, "w", method) as archive:
-            archive.writestr("study.lock.json", "{}")
-            archive.writestr("inputs/bomb", bytes(16 << 20))
-        assert_refused(path, tmp_path)
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("study.lock.json", "{}")
-        with pytest.warns(UserWarning, match="Duplicate"):
-            archive.writestr("study.lock.json", "{}")
+        assert_refused(packed(tmp_path, {LOCK: "{}", "inputs/bomb": bytes(16 << 20)}, method), tmp_path)
+    assert_refused(packed(tmp_path, {"events.jsonl": ""}), tmp_path)
+    path = packed(tmp_path, {LOCK: "{}"})
+    with zipfile.ZipFile(path, "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
+        archive.writestr(LOCK, "{}")
     assert_refused(path, tmp_path)
     path.write_bytes(b"PK rubbish")
-    assert_refused(path, tmp_path)
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("events.jsonl", "")
     assert_refused(path, tmp_path)
 
 
 def test_a_truncated_or_flipped_pack_is_refused(run: SyntheticRun, tmp_path: Path) -> None:
+    """Also one cut at its front: zipfile assumes that the files begin before the pack, and the kernel
+    refuses to seek there."""
     pack = pack_run(run, tmp_path / "p.zip")
     whole = pack.read_bytes()
-    for length in (10, len(whole) // 2, len(whole) - 10):
-        pack.write_bytes(whole[:length])
+    end = whole.rindex(b"PK\x05\x06")
+    directory = end - int.from_bytes(whole[end + 12 : end + 16], "little")
+    cut = [whole[:length] for length in (10, len(whole) // 2, len(whole) - 10)]
+    flipped_at = range(200, len(whole) // 2, len(whole) // 9)
+    flipped = [whole[:at] + bytes([whole[at] ^ 255]) + whole[at + 1 :] for at in flipped_at]
+    for data in (*cut, *flipped, whole[directory:]):
+        pack.write_bytes(data)
         assert_refused(pack, tmp_path)
-    for at in range(200, len(whole) // 2, len(whole) // 9):
-        pack.write_bytes(whole[:at] + bytes([whole[at] ^ 255]) + whole[at + 1 :])
-        assert_refused(pack, tmp_path)
+
+
+LOCK = "study.lock.json"
+
+
+def packed(folder: Path, files: dict[Any, str | bytes], method: int = zipfile.ZIP_STORED) -> Path:
+    with zipfile.ZipFile(folder / "bad.svload.zip", "w", method) as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    return folder / "bad.svload.zip"
 
 
 def assert_refused(path: Path, tmp_path: Path) -> None:
@@ -181,15 +165,3 @@ def test_what_a_killed_unpacking_left_goes_with_the_next(run: SyntheticRun, tmp_
     open_pack(pack, tmp_path / "cache")
     assert not gone.exists()
     assert alive.exists()
-
-
-def test_a_directory_that_points_before_the_beginning_is_refused(run: SyntheticRun, tmp_path: Path) -> None:
-    """The pack is cut at its front: zipfile assumes that the files begin before the pack, and the kernel
-    refuses to seek there."""
-    made = pack_run(run, tmp_path / "whole.svload.zip")
-    whole = made.read_bytes()
-    end = whole.rindex(b"PK\x05\x06")
-    size = int.from_bytes(whole[end + 12 : end + 16], "little")
-    cut = tmp_path / "cut.svload.zip"
-    cut.write_bytes(whole[end - size :])
-    assert_refused(cut, tmp_path)
