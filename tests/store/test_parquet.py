@@ -82,24 +82,22 @@ def test_samples_keep_their_share_and_group_and_stand_by_due_time(tmp_path: Path
     one = table(columns.SAMPLES, [{"group": 0, "vu": 1, "due_ns": 5}, {"group": 1, "vu": 1, "due_ns": 9}])
     two = table(columns.SAMPLES, [{"group": 0, "vu": 2, "due_ns": 1}])
     merged = merge_shares([((0, 1), {"samples": one}), (1, {"samples": two})])
-    assert merged["samples"]["due_ns"].tolist() == [1, 5, 9]
-    assert merged["samples"]["share"].tolist() == [1, 0, 0]
-    assert merged["samples"]["group"].tolist() == [1, 0, 1]
+    found = {name: merged["samples"][name].tolist() for name in ("due_ns", "share", "group")}
+    assert found == {"due_ns": [1, 5, 9], "share": [1, 0, 0], "group": [1, 0, 1]}
     write_trial_tables(tmp_path, merged)
     assert read_table(tmp_path / "samples.parquet")["share"].tolist() == [1, 0, 0]
+    with pytest.raises(ValueError, match="group 1"):
+        merge_shares([(0, {"rows": table(columns.ROWS, [{"group": 1, "row": 3, "asked": 1}])})])
 
 
-def test_intervals_are_summed_by_step() -> None:
+def test_intervals_are_summed_by_step_and_a_table_without_steps_is_of_one(tmp_path: Path) -> None:
+    """Tables were written like this before steps were distinguished."""
     one, two = (
         table(columns.INTERVALS, [{"step": step, "due": due} for step, due in enumerate(dues)])
         for dues in ((5, 7), (1, 2))
     )
     merged = merge_shares([(0, {"intervals": one}), (0, {"intervals": two})])["intervals"]
     assert (merged["step"].tolist(), merged["due"].tolist()) == ([0, 1], [6, 9])
-
-
-def test_a_table_without_steps_is_of_one(tmp_path: Path) -> None:
-    """Tables were written like this before steps were distinguished."""
     kinds = {name: kind for name, kind in columns.INTERVALS.items() if name != "step"}
     old = table(kinds, [{"due": 5}, {"due": 7}])
     write_trial_tables(tmp_path, {"intervals": old})
@@ -107,11 +105,6 @@ def test_a_table_without_steps_is_of_one(tmp_path: Path) -> None:
     for name in ("intervals", "old"):
         assert LazyTable(tmp_path / f"{name}.parquet", TABLES["intervals"])["step"].tolist() == [0, 0]
     assert merge_shares([(0, {"intervals": old})])["intervals"]["due"].tolist() == [12]
-
-
-def test_a_share_with_an_unknown_group_is_refused() -> None:
-    with pytest.raises(ValueError, match="group 1"):
-        merge_shares([(0, {"rows": table(columns.ROWS, [{"group": 1, "row": 3, "asked": 1}])})])
 
 
 def test_only_the_asked_column_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,12 +118,9 @@ def test_only_the_asked_column_is_read(tmp_path: Path, monkeypatch: pytest.Monke
         lazy["nothing"]
 
 
-def test_a_damaged_file_is_reported(tmp_path: Path) -> None:
-    (tmp_path / "rows.parquet").write_bytes(b"PAR1 no")
-    with pytest.raises(SvloadError, match=r"\[run-damaged\]"):
+@pytest.mark.parametrize("data", [b"PAR1 no", None])
+def test_a_damaged_file_or_none_is_reported(tmp_path: Path, data: bytes | None) -> None:
+    if data:
+        (tmp_path / "rows.parquet").write_bytes(data)
+    with pytest.raises(SvloadError, match=r"rows\.parquet is damaged: .*\[run-damaged\]"):
         LazyTable(tmp_path / "rows.parquet", TABLES["rows"])["row"]
-
-
-def test_a_table_that_is_gone_is_damage(tmp_path: Path) -> None:
-    with pytest.raises(SvloadError, match=r"x\.parquet is damaged: it cannot be read"):
-        LazyTable(tmp_path / "x.parquet", columns.INTERVALS)["due"]
