@@ -8,6 +8,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -58,16 +59,13 @@ def closed_loop(
 def users_at_end(asked: Sequence[Asked]) -> list[int]:
     """Return how many users there are as each request ends, as JMeter counts them: begun, and not yet past
     their last."""
-    first, last = {}, {}
+    by_user: dict[int, list[Asked]] = {}
     for one in asked:
-        first.setdefault(one.user, one.begun)
-        first[one.user] = min(first[one.user], one.begun)
-        last[one.user] = one.begun + one.spent
-    return [
-        sum(begin <= one.begun + one.spent for begin in first.values())
-        - sum(end < one.begun + one.spent for end in last.values())
-        for one in asked
-    ]
+        by_user.setdefault(one.user, []).append(one)
+    begun = [min(one.begun for one in mine) for mine in by_user.values()]
+    ended = [mine[-1].begun + mine[-1].spent for mine in by_user.values()]
+    ends = [one.begun + one.spent for one in asked]
+    return [sum(at <= end for at in begun) - sum(at < end for at in ended) for end in ends]
 
 
 def write_jtl(
@@ -99,23 +97,17 @@ def _jtl_row(one: Asked, users: int, at_end: bool, group: str) -> dict[str, Any]
 def write_jtl_xml(path: Path, asked: Sequence[Asked]) -> Path:
     """Write JMeter's XML: each request with a redirect hop inside, every tenth within a transaction."""
     lines = ['<?xml version="1.0" encoding="UTF-8"?>', '<testResults version="1.2">']
+    response = '<responseData class="java.lang.String">a &lt; b</responseData>'
+    holds = 'rm="Number of samples in transaction : 1, number of failing samples : 0"'
     for place, (one, users) in enumerate(zip(asked, users_at_end(asked), strict=True)):
-        expected = (
+        words = (
             f't="{one.spent}" it="0" lt="{one.spent // 2}" ct="{one.connect}" ts="{EPOCH_MS + one.begun}" '
-            f's="{str(one.ok).lower()}" '
-            f'lb="{one.label}" rc="{one.status}" rm="OK" tn="Users 1-{one.user + 1}" dt="text" by="1234" '
-            f'sby="120" ng="{users}" na="{users}"'
+            f's="{str(one.ok).lower()}" lb="{one.label}" rc="{one.status}" rm="OK" '
+            f'tn="Users 1-{one.user + 1}" dt="text" by="1234" sby="120" ng="{users}" na="{users}"'
         )
-        sample = (
-            f'<httpSample {expected}><httpSample {expected}/><responseData class="java.lang.String">a &lt; '
-            f"b</responseData></httpSample>"
-        )
-        if place % 10 == 0:
-            whole = expected.replace(
-                'rm="OK"', 'rm="Number of samples in transaction : 1, number of failing samples : 0"'
-            )
-            sample = f"<sample {whole}>{sample}</sample>"
-        lines.append(sample)
+        sample = f"<httpSample {words}><httpSample {words}/>{response}</httpSample>"
+        whole = words.replace('rm="OK"', holds)
+        lines.append(f"<sample {whole}>{sample}</sample>" if place % 10 == 0 else sample)
     path.write_text("\n".join([*lines, "</testResults>"]) + "\n", encoding="utf-8")
     return path
 
@@ -152,15 +144,17 @@ def k6_points(asked: Sequence[Asked]) -> list[tuple[str, float, float, dict[str,
 
 def write_k6_json(path: Path, asked: Sequence[Asked]) -> Path:
     """Write k6's JSON lines."""
-    lines = [
-        '{"type":"Metric","data":{"name":"http_reqs","type":"counter","contains":"default","thresholds":[],"submetrics":null},"metric":"http_reqs"}'
-    ]
-    lines += [
-        json.dumps(
-            {"metric": metric, "type": "Point", "data": {"time": _moment(ms), "value": value, "tags": tags}}
-        )
-        for metric, ms, value, tags in k6_points(asked)
-    ]
+    about = {
+        "name": "http_reqs",
+        "type": "counter",
+        "contains": "default",
+        "thresholds": [],
+        "submetrics": None,
+    }
+    lines = [json.dumps({"type": "Metric", "data": about, "metric": "http_reqs"})]
+    for metric, ms, value, tags in k6_points(asked):
+        data = {"time": _moment(ms), "value": value, "tags": tags}
+        lines.append(json.dumps({"metric": metric, "type": "Point", "data": data}))
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
 
@@ -194,26 +188,22 @@ def write_history(path: Path, asked: Sequence[Asked], full: bool = False) -> Pat
     each name too."""
     ends = [one.begun + one.spent for one in asked]
     counts = users_at_end(asked)
+    names = ["Aggregated", *(sorted({one.label for one in asked}) if full else ())]
     with path.open("w", newline="", encoding="utf-8") as file:
         rows = csv.DictWriter(file, LOCUST, lineterminator="\n", restval="N/A")
         rows.writeheader()
-        for second in range(max(ends) // 1000 + 1):
-            names = ["Aggregated", *(sorted({one.label for one in asked}) if full else ())]
-            for name in names:
-                done = [
-                    place
-                    for place, end in enumerate(ends)
-                    if end <= second * 1000 and name in ("Aggregated", asked[place].label)
-                ]
-                if name != "Aggregated" and not done:
-                    continue
-                spent = [asked[place].spent for place in done]
-                totals = {
-                    "Timestamp": EPOCH_MS // 1000 + second, "User Count": counts[done[-1]] if done else 0, "Type": "", "Name": name,
-                    "Total Request Count": len(done), "Total Failure Count": sum(not asked[place].ok for place in done),
-                    "Total Average Response Time": sum(spent) / len(spent) if spent else 0.0, "Total Average Content Size": 1234.0 if spent else 0.0,
-                }  # fmt: skip
-                rows.writerow(totals)
+        for second, name in product(range(max(ends) // 1000 + 1), names):
+            ended = [place for place, end in enumerate(ends) if end <= second * 1000]
+            done = [place for place in ended if name in ("Aggregated", asked[place].label)]
+            if name != "Aggregated" and not done:
+                continue
+            spent = [asked[place].spent for place in done]
+            totals = {
+                "Timestamp": EPOCH_MS // 1000 + second, "User Count": counts[done[-1]] if done else 0, "Type": "", "Name": name,
+                "Total Request Count": len(done), "Total Failure Count": sum(not asked[place].ok for place in done),
+                "Total Average Response Time": sum(spent) / len(spent) if spent else 0.0, "Total Average Content Size": 1234.0 if spent else 0.0,
+            }  # fmt: skip
+            rows.writerow(totals)
     return path
 
 

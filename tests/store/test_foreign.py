@@ -1,12 +1,15 @@
-"""Imported files of other load testers give exact tables: requests, ramps, users, failures, times clipped
-to the window."""
+"""Imported files of other load testers give exact tables, whatever was cut, nested or written in words."""
 
 from __future__ import annotations
 
+import csv
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,9 +19,12 @@ from tests.store.foreign_files import read as made
 from svload.model.errors import SvloadError
 from svload.run.configs import case_configs
 from svload.store import read_trial, verify_run
-from svload.store.foreign.jtl import thread_group
+from svload.store.foreign.jtl import read_jtl, thread_group
+from svload.store.foreign.jtl_xml import read_jtl_xml
+from svload.store.foreign.lines import CUT
 from svload.store.foreign.locust import MOST_SECONDS_A_ROW
 from svload.store.foreign.run import form_of, read_foreign
+from svload.store.foreign.stamps import day_first, has_fraction, is_stamp, unix_ms
 from svload.store.foreign.tabulate import MOST_STEPS
 
 LOAD = files.closed_loop(failing=0.03)
@@ -343,3 +349,258 @@ def test_memory_is_bounded_by_rows(kind: str, tmp_path: Path) -> None:
     finally:
         tracemalloc.stop()
     assert len(read.tables["intervals"]["due"]) <= MOST_SECONDS_A_ROW * FAR[kind].count("\n")
+
+
+SHORT = files.closed_loop(users=4, lasts=12_000, ramp=0)
+LINES = {name: write for name, write in files.WRITERS.items() if name != "a.xml"}
+read = partial(files.read, whole=True)
+
+
+@pytest.mark.parametrize("begun", [None, 3, 14, 31])
+@pytest.mark.parametrize("name", LINES)
+def test_a_record_that_was_begun_is_left_out(name: str, begun: int | None, tmp_path: Path) -> None:
+    """Without its last line end a file is whole."""
+    text = LINES[name](tmp_path / name, SHORT).read_text(encoding="utf-8")
+    whole = read(tmp_path / name)
+    cut = text.rstrip("\n") if begun is None else text + text.splitlines()[-1][:begun]
+    (tmp_path / name).write_text(cut, encoding="utf-8")
+    found = read(tmp_path / name)
+    assert found.requests == whole.requests == len(SHORT)
+    assert (CUT in found.notes) == (begun is not None) and CUT not in whole.notes
+
+
+@pytest.mark.parametrize("points", [2, 3, 6])
+@pytest.mark.parametrize("name", ["a.csv", "a.json"])
+def test_a_k6_request_without_its_last_points_is_left_out(name: str, points: int, tmp_path: Path) -> None:
+    """Times of the other requests still contain what connecting took."""
+    whole = read(LINES[name](tmp_path / name, SHORT[:-1]))
+    lines = LINES[name](tmp_path / name, SHORT).read_text(encoding="utf-8").splitlines(keepends=True)
+    (tmp_path / name).write_text("".join(lines[: points - 9]), encoding="utf-8")
+    found = read(tmp_path / name)
+    assert found.requests == len(SHORT) - 1 and found.notes == (CUT, *whole.notes)
+    assert found.groups[0].request_ns == whole.groups[0].request_ns
+
+
+@pytest.mark.parametrize("message", ['"expected 200\nbut got', '"a, b\n\nc""', '"'])
+def test_a_message_of_several_lines_is_cut(message: str, tmp_path: Path) -> None:
+    path = files.write_jtl(tmp_path / "a.jtl", SHORT)
+    text = path.read_text(encoding="utf-8")
+    stamp, elapsed, *_ = text.splitlines()[-1].split(",")
+    path.write_text(f"{text}{stamp},{elapsed},home,500,{message}", encoding="utf-8")
+    found = read(path)
+    assert found.requests == len(SHORT) and CUT in found.notes
+
+
+def test_stamps_with_a_comma_are_no_records_of_their_own(tmp_path: Path) -> None:
+    path = tmp_path / "a.jtl"
+    row = '"2026-03-04 10:00:0{},250",7,home,true\n'
+    path.write_text("timeStamp,elapsed,label,success\n" + row.format(1) + row.format(2) + row.format(3)[:20])
+    found = read(path)
+    assert found.requests == 2 and CUT in found.notes
+
+
+@pytest.mark.parametrize("begun", [0, 4, 30])
+def test_xml_ends_within_a_sample(begun: int, tmp_path: Path) -> None:
+    path = files.write_jtl_xml(tmp_path / "a.xml", SHORT)
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text[: text.rindex("</httpSample>") + len("</httpSample>")] + "<httpSample t="[:begun])
+    found = read(path)
+    assert found.requests == len(SHORT) and CUT in found.notes
+
+
+START = 1_700_000_000_000
+HOLDS = "Number of samples in transaction : 2, number of failing samples : 0"
+Row = tuple[int, int, str, str]
+"""ms from the start, elapsed ms, label, and `T` for a transaction, `U` for one without a URL, else empty."""
+
+
+def write(path: Path, rows: Sequence[Row], columns: Sequence[str] = (), threads: Sequence[int] = ()) -> Path:
+    written: list[dict[str, Any]] = []
+    for place, (at, spent, label, kind) in enumerate(rows):
+        cells = {"timeStamp": START + at, "elapsed": spent, "label": label, "responseCode": "200"}
+        cells |= {"responseMessage": HOLDS if kind == "T" else "OK", "success": "true"}
+        cells |= {"threadName": f"Users 1-{threads[place] if threads else 1}"}
+        written.append(cells | {"URL": "" if kind else f"http://x/{label}"})
+    with path.open("w", newline="", encoding="utf-8") as file:
+        names = columns or list(written[0])
+        table = csv.DictWriter(file, names, extrasaction="ignore", lineterminator="\n")
+        table.writeheader()
+        table.writerows(written)
+    return path
+
+
+CASES: dict[str, tuple[list[Row], list[str], str]] = {
+    "a transaction of samplers that are called as its parts would be": (
+        [(0, 100, "Search-1", ""), (100, 150, "Search-2", ""), (0, 250, "Search", "T")],
+        ["Search-1", "Search-2"],
+        "1 rows of transactions are left out, since the samples in them stand for themselves (Search: 1).",
+    ),
+    "a transaction without a message, by its empty URL": (
+        [(0, 300, "buy", "U"), (0, 120, "cart", ""), (130, 170, "pay", "")],
+        ["cart", "pay"],
+        "1 rows of transactions are left out",
+    ),
+    "a sampler without a URL that holds nothing": ([(0, 7, "script", "U"), (8, 9, "home", "")], ["script", "home"], ""),
+    "one after the other, with clocks that round": (
+        [(0, 100, "x", ""), (99, 1, "x-1", ""), (100, 0, "y", ""), (100, 50, "x", "")],
+        ["x", "x-1", "y", "x"],
+        "",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_rows_that_are_requests(name: str, tmp_path: Path) -> None:
+    rows, stand, sentence = CASES[name]
+    read = read_jtl(write(tmp_path / "a.jtl", rows))
+    assert sorted(read.labels[code] for code in read.label.tolist()) == sorted(stand)
+    assert [note for note in read.notes if "left out" in note] == [] if not sentence else True
+    assert any(sentence in note for note in read.notes) or not sentence
+
+
+def test_another_threads_samples_are_never_parts(tmp_path: Path) -> None:
+    rows = [(0, 300, "home", ""), (10, 100, "home-0", ""), (10, 100, "home-0", ""), (150, 100, "other", "")]
+    read = read_jtl(write(tmp_path / "a.jtl", rows, threads=(1, 1, 2, 2)))
+    assert [read.labels[code] for code in read.label.tolist()] == ["home", "home-0", "other"]
+    assert [read.vu[place] for place in range(3)] == [0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("rows", "stand"),
+    [
+        ([(0, 300, "home", ""), (0, 200, "home-0", "")], ["home"]),
+        ([(0, 300, "Checkout", ""), (0, 200, "cart", ""), (210, 60, "pay", "")], ["cart", "pay"]),
+    ],
+)
+def test_without_message_and_url_names_decide(rows: list[Row], stand: list[str], tmp_path: Path) -> None:
+    columns = ("timeStamp", "elapsed", "label", "threadName", "success")
+    read = read_jtl(write(tmp_path / "a.jtl", rows, columns))
+    assert [read.labels[code] for code in read.label.tolist()] == stand
+
+
+PAY = '<httpSample t="5" ts="0" s="true" lb="pay" rm="OK" tn="Users 1-1"/>'
+
+
+@pytest.mark.parametrize(
+    ("before", "inside", "stand"), [("", "", ["Checkout"]), ("", PAY, ["pay"]), (PAY, "", ["pay"])]
+)
+def test_transactions_in_xml(before: str, inside: str, stand: list[str], tmp_path: Path) -> None:
+    """Its samples are in it or, if it makes no parent sample, before it."""
+    path = tmp_path / "a.xml"
+    path.write_text(
+        f'<testResults version="1.2">{before}<sample t="9" ts="0" s="false" lb="Checkout" rm="{HOLDS}" tn="Users 1-1">'
+        f"{inside}</sample></testResults>",
+        encoding="utf-8",
+    )
+    read = read_jtl_xml(path)
+    assert [read.labels[code] for code in read.label.tolist()] == stand
+
+
+AT = round(datetime(2024, 4, 3, 10, 20, 30, tzinfo=UTC).timestamp() * 1000)
+WRITTEN = {
+    "2024-04-03 10:20:30": AT,
+    "2024/04/03 10:20:30.125": AT + 125,
+    "2024.4.3 10:20:30,5": AT + 500,
+    "2024-04-03T12:20:30+02:00": AT,
+    "2024-04-03T05:50:30.000-0430": AT,
+    "2024-04-03T10:20:30Z": AT,
+    "03.04.2024 10:20:30": AT,
+    "4/3/2024 10:20:30.001": AT + 1,
+}
+
+
+@pytest.mark.parametrize("cell", WRITTEN)
+def test_a_stamp_in_words_is_its_moment(cell: str) -> None:
+    assert (is_stamp(cell), unix_ms([cell], None)) == (True, [WRITTEN[cell]])
+    assert has_fraction(cell) is ("." in cell.partition(":")[2] or "," in cell)
+
+
+@pytest.mark.parametrize(
+    "cell", ["", "1700000000000", "2024-04-03", "10:20:30", "2024-04/03 10:20:30", "٢٠٢٤-٠٤-٠٣ 10:20:30"]
+)
+def test_what_is_no_stamp(cell: str) -> None:
+    assert not is_stamp(cell)
+    with pytest.raises(ValueError, match="no time"):
+        unix_ms([cell], None)
+
+
+@pytest.mark.parametrize(
+    ("cells", "days_apart"),
+    [(["03/04/2024 00:00:00", "25/04/2024 00:00:00"], 22), (["04/03/2024 00:00:00", "04/25/2024 00:00:00"], 22),
+     (["03/04/2024 00:00:00", "04/04/2024 00:00:00"], 31), (["03.04.2024 00:00:00", "04.04.2024 00:00:00"], 1)],
+)  # fmt: skip
+def test_a_number_above_twelve_says_which_is_the_day(cells: list[str], days_apart: int) -> None:
+    first, second = unix_ms(cells, day_first(cells))
+    assert second - first == days_apart * 86_400_000
+
+
+ROW = "{at},{took},home,200,OK,Users 1-1,text,true,,3,0,1,1,null,{took},0,0"
+
+
+def headless(path: Path, *stamps: object, sign: str = ",") -> Path:
+    rows = [ROW.format(at=at, took=5 + number) for number, at in enumerate(stamps)]
+    path.write_text("\n".join(rows).replace(",", sign) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("stamps", "sign"),
+    [((1_700_000_000_000, 1_700_000_000_100), ","), ((1_700_000_000_000, 1_700_000_000_100), ";"),
+     (("2024-04-03 10:20:30.000", "2024-04-03 10:20:30.100"), "\t")],
+    ids=["commas", "semicolons", "words and tabs"],
+)  # fmt: skip
+def test_headless_rows_have_jmeters_columns(stamps: tuple[object, ...], sign: str, tmp_path: Path) -> None:
+    path = headless(tmp_path / "a.jtl", *stamps, sign=sign)
+    assert form_of(path) == "jtl"
+    read = read_jtl(path)
+    assert (read.begun_ns.tolist(), read.spent_ns.tolist()) == ([0, 100_000_000], [5_000_000, 6_000_000])
+    assert (read.labels, read.groups) == (("home",), ("Users",))
+
+
+def test_a_run_past_midnight_takes_a_day_and_no_month(tmp_path: Path) -> None:
+    read = read_jtl(headless(tmp_path / "a.jtl", "03/04/2024 23:59:59.000", "04/04/2024 00:00:00.000"))
+    assert read.begun_ns.tolist() == [0, 10**9]
+
+
+def test_a_file_is_read_one_way_in_all_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only its last block shows which number is the day."""
+    monkeypatch.setattr("svload.store.foreign.requests.BLOCK_BYTES", 500)
+    stamps = ["12/04/2024 23:59:59.000"] * 20 + ["13/04/2024 00:00:00.000"]
+    read = read_jtl(headless(tmp_path / "a.jtl", *stamps))
+    assert set(read.begun_ns.tolist()) == {0, 10**9}
+
+
+@pytest.mark.parametrize("sign", [",", ";", "\t"])
+def test_rows_in_quotes_are_rows(sign: str, tmp_path: Path) -> None:
+    """With and without a header, of JMeter and of a table."""
+    whole = files.write_jtl(tmp_path / "whole.jtl", files.closed_loop(users=2, lasts=2_000))
+    rows = list(csv.reader(whole.read_text().splitlines()))
+    for name, some, form in (
+        ("named", rows, "jtl"),
+        ("nameless", rows[1:], "jtl"),
+        ("table", [["users", "rps"], ["1", "2"]], "table"),
+    ):
+        path = tmp_path / name
+        with path.open("w", newline="") as file:
+            csv.writer(file, delimiter=sign, quoting=csv.QUOTE_ALL).writerows(some)
+        assert form_of(path) == form, name
+        assert form == "table" or read_foreign(path, form).requests == len(rows) - 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["a,b,c", ROW.format(at="soon", took=5), ROW.format(at=1, took="x"), ROW.format(at=1, took=5) + ",9"],
+)
+def test_other_rows_without_names_are_not_taken_for_them(line: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(line + "\n" + line + "\n")
+    assert form_of(path) != "jtl"
+
+
+@pytest.mark.parametrize(("wrong", "expected"), [("2024-04-03", "“2024-04-03”"), ("7", "“7”")])
+def test_a_stamp_of_another_kind_is_named_with_its_line(wrong: str, expected: str, tmp_path: Path) -> None:
+    path = headless(tmp_path / "a.jtl", "2024-04-03 10:20:30.000", wrong)
+    with pytest.raises(SvloadError, match="timeStamp is no time") as caught:
+        read_jtl(path)
+    [problem] = caught.value.problems
+    assert problem.place.endswith("a.jtl:2") and expected in str(problem)
