@@ -73,7 +73,7 @@ deaf code
   cli/test_start_limits.py::test_a_second_signal_ends_what_python_does_not_hear
 full memory
   cli/test_mistyped.py::test_full_memory_is_reported
-  store/test_export.py::test_a_query_has_half_of_the_free_memory
+  store/test_sql.py::test_a_query_has_half_of_the_free_memory
 the wrong resource is named
   run/test_messages.py::test_a_generator_that_cannot_write_its_tables_names_them
   run/test_messages.py::test_a_sampler_that_cannot_write_says_so_when_it_is_asked
@@ -109,8 +109,8 @@ decimal commas
   cli/test_words.py::test_a_marked_number_is_refused_with_its_readings
   store/test_decimals.py::test_what_fits_both_is_asked_for
 queries without end
-  store/test_interrupts.py::test_it_ends_at_once
-  store/test_export.py::test_an_answer_of_too_many_rows_is_refused
+  store/test_sql.py::test_it_ends_at_once
+  store/test_sql.py::test_an_answer_of_too_many_rows_is_refused
 durations of nothing
   study/test_quick.py::test_a_contradiction_is_one_sentence
 redirects to nowhere

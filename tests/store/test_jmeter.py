@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -108,44 +108,25 @@ BY_COMMAND = ("plain", "ramp", "groups", "semicolon", "german", "letters", "xml"
 """A header, ramps, two groups, other delimiters and stamps, other letters, and XML."""
 
 
-Printed = Callable[[str], tuple[dict[str, Any], Mapping[str, Mapping[str, Any]]]]
-
-
-@pytest.fixture
-def printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Printed:
-    """Return printed(name) → what `svload import FILE --window all --json` prints of a file, and JMeter's
-    statistics."""
-
-    def by_command(name: str) -> tuple[dict[str, Any], Mapping[str, Mapping[str, Any]]]:
-        words = ["svload", "import", f"it={HERE / name}.jtl.gz", "--window", "all", "--json"]
-        monkeypatch.setattr("sys.argv", [*words, "--out", str(tmp_path / "runs")])
-        with pytest.raises(SystemExit):
-            main.run()
-        found: dict[str, Any] = json.loads(capsys.readouterr().out)
-        return found, json.loads((HERE / f"{name}.statistics.json").read_text())
-
-    return by_command
-
-
-def metrics_of(expected: Mapping[str, Any]) -> Mapping[str, float]:
-    """Return the numbers of the one case."""
-    (case,) = expected["findings"]["cases"]
-    return {name: metric["value"] for name, metric in case["metrics"].items()}
-
-
 @pytest.mark.parametrize("name", BY_COMMAND)
-def test_the_command_prints_jmeters_numbers(name: str, printed: Printed) -> None:
-    found, dashboard = printed(name)
-    total, metrics = dashboard["Total"], metrics_of(found)
-    (imported,) = found["imported"].values()
+def test_the_command_prints_jmeters_numbers(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["svload", "import", f"it={HERE / name}.jtl.gz", "--window", "all", "--json"]
+    monkeypatch.setattr("sys.argv", [*words, "--out", str(tmp_path / "runs")])
+    with pytest.raises(SystemExit):
+        main.run()
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    _, dashboard = read(name)
+    (case,), (imported,) = found["findings"]["cases"], found["imported"].values()
+    total, metrics = dashboard["Total"], {key: one["value"] for key, one in case["metrics"].items()}
     assert imported["requests"] == total["sampleCount"]
     trial = read_trial(Path(found["run"]) / "trials" / "it.r1")
     counts = {group.name: group.ok + group.failed for group in trial.summary.groups}
     spent_s = sum(metrics[f"{group}.response.mean"] * count for group, count in counts.items())
     assert 1e3 * spent_s / sum(counts.values()) == pytest.approx(total["meanResTime"], rel=1e-6)
-    assert 1e3 * max(metrics[f"{group}.response.max"] for group in counts) == pytest.approx(
-        total["maxResTime"]
-    )
+    longest_s = max(metrics[f"{group}.response.max"] for group in counts)
+    assert 1e3 * longest_s == pytest.approx(total["maxResTime"])
     rate = sum(metrics[f"{group}.throughput"] for group in counts)
     assert rate == pytest.approx(total["throughput"], rel=1e-4)
     by_label: Counter[str] = Counter()

@@ -1,16 +1,30 @@
+"""Queries over a run, which Ctrl-C ends, and `svload export`: every view has the rows that a query returns."""
+
 from __future__ import annotations
 
+import csv
+import os
+import resource
+import signal
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.bounds import HANG_S
+from tests.evolve import evolve
+from tests.servers import wait_until
 from tests.support import SyntheticRun, TurnModel, make_run
 
+from svload import api
 from svload.model.errors import SvloadError
-from svload.model.results import TrialSummary
-from svload.store import query, read_trial
+from svload.model.results import Belief, Estimate, TrialSummary
+from svload.model.visible import plain_cell
+from svload.store import export_views, query, read_trial
 from svload.store.load_time import responses_ns
 from svload.store.sql import VIEWS
 
@@ -18,29 +32,23 @@ from svload.store.sql import VIEWS
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> SyntheticRun:
     faults = {"TC0.r2": "unsealed", "TC1.r1": "errors"}
-    return make_run(tmp_path_factory.mktemp("runs"), replicates=2, cases=3, faults=faults)
-
-
-def test_every_view_is_there_and_carries_its_trial(run: SyntheticRun) -> None:
-    for view in VIEWS:
-        columns, _ = query(run, f"select * from {view} limit 1")
-        assert "case_name" in columns
-        assert view == "cases" or "trial" in columns
+    made = make_run(tmp_path_factory.mktemp("runs"), replicates=2, cases=2, duration_s=0.4, faults=faults)
+    api.analyse(made)
+    return made
 
 
 def test_numbers_are_those_of_the_files(run: SyntheticRun) -> None:
     trial = read_trial(run.trial("TC1.r1"))
-    assert query(run, "select count(*), max(done_ns), sum(body_bytes) from samples where trial = 'TC1.r1'")[
-        1
-    ] == [(len(trial.samples["done_ns"]), trial.samples["done_ns"].max(), trial.samples["body_bytes"].sum())]
-    totals = query(
-        run, "select group_name, sum(due)::bigint from intervals where trial = 'TC1.r1' group by 1 order by 1"
-    )[1]
+
+    def found(columns: str, view: str, more: str = "") -> list[Any]:
+        return query(run, f"select {columns} from {view} where trial = 'TC1.r1' {more}")[1]
+
+    done, received = trial.samples["done_ns"], trial.samples["body_bytes"]
+    numbers = found("count(*), max(done_ns), sum(body_bytes)", "samples")
+    assert numbers == [(len(done), done.max(), received.sum())]
+    totals = found("group_name, sum(due)::bigint", "intervals", "group by 1 order by 1")
     assert totals == [(group.name, group.due) for group in trial.summary.groups]
-    counts = query(
-        run,
-        "select sum(count)::bigint from histograms where metric_name = 'failed_response' and trial = 'TC1.r1'",
-    )[1]
+    counts = found("sum(count)::bigint", "histograms", "and metric_name = 'failed_response'")
     assert counts == [(sum(group.failed for group in trial.summary.groups),)]
 
 
@@ -60,9 +68,7 @@ OUTSIDE = [
 @pytest.mark.parametrize(
     "sql", [*OUTSIDE, "install httpfs", "select * from names", "select nothing from trials", "not sql"]
 )
-def test_nothing_else_is_reached_and_mistakes_are_reported(
-    run: SyntheticRun, tmp_path: Path, sql: str
-) -> None:
+def test_nothing_else_is_reached(run: SyntheticRun, tmp_path: Path, sql: str) -> None:
     out = tmp_path / "out"
     with pytest.raises(SvloadError, match=r"\[usage\]"):
         query(run, sql.format(out=out))
@@ -108,3 +114,143 @@ def test_a_response_leaves_out_the_time_between_turns_in_which_it_waited_for_a_s
     # Nothing of a turn is due later than at its last nanosecond.
     assert longest == pytest.approx((waited_ns + service_ns) / 1e9, abs=2e-9)
     assert begin_ns - end_ns > 100 * service_ns, "the pause would show"
+
+
+def test_every_view_carries_its_trial_and_is_exported(run: SyntheticRun, tmp_path: Path) -> None:
+    parquet = api.export_tables(str(run.path), "parquet", tmp_path)
+    texts = api.export_tables(str(run.path), "csv", tmp_path)
+    assert [path.name for path in parquet] == [f"{view}.parquet" for view in VIEWS]
+    for view, columnar, text in zip(VIEWS, parquet, texts, strict=True):
+        names, rows = query(run, f"select * from {view}")
+        assert "case_name" in names
+        assert view == "cases" or "trial" in names
+        table = pq.read_table(columnar)
+        with text.open(newline="", encoding="utf-8") as file:
+            lines = list(csv.reader(file))
+        assert table.column_names == lines[0] == names
+        assert table.num_rows == len(lines) - 1 == len(rows)
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_the_probe_speaks_curl_s_units_and_keeps_what_did_not_happen_null(run: SyntheticRun) -> None:
+    data = read_trial(run.trial("TC1.r1"))
+    mine = data.samples["group"] == data.group_index("probe")
+    total = (data.samples["done_ns"] - data.samples["begun_ns"])[mine & (data.samples["done_ns"] >= 0)] / 1e9
+    ((shown, most, failed),) = query(
+        run,
+        "select count(time_total), max(time_total), count(*) filter (error_name <> '') from probe where "
+        "trial = 'TC1.r1' and group_name = 'probe'",
+    )[1]
+    assert shown == len(total)
+    assert most == pytest.approx(total.max())
+    assert failed == (data.samples["error"][mine] > 0).sum() > 0
+    assert query(run, "select count(*) from probe where time_connect < time_namelookup")[1] == [(0,)]
+
+
+def _bounds(one: Estimate) -> tuple[float | None, float | None, str]:
+    belief = one.belief or Belief(grade="VALID", below=0.0, above=0.0)
+    return belief.below, belief.above, ", ".join(belief.doubts)
+
+
+def test_judged_metrics_and_checks_are_those_of_the_findings(run: SyntheticRun) -> None:
+    findings = api.read_findings(run)
+    columns = "trial, metric, value, grade, below, above, doubts, why, need"
+    wanted = [
+        (trial.trial, name, one.value, one.grade, *_bounds(one), one.why, one.need)
+        for trial in findings.trials
+        for name, one in trial.metrics.items()
+    ]
+    found = query(run, f"select {columns} from metrics")[1]
+    assert sorted(found, key=repr) == sorted(wanted, key=repr)
+    checks = query(run, "select trial, check_name, grade, measured, who from checks")[1]
+    assert checks == [
+        (trial.trial, check.check, check.grade, check.measured, check.who)
+        for trial in findings.trials
+        for check in trial.verdict.checks
+    ]
+
+
+def test_a_folder_may_have_a_quote_in_its_name_and_must_be_one(run: SyntheticRun, tmp_path: Path) -> None:
+    (file,) = export_views(run, tmp_path / "it's", "csv", ["trials"])
+    assert file.read_text(encoding="utf-8").startswith("trial,")
+    with pytest.raises(SvloadError, match=r"trials\.csv cannot be written.*\[usage\]"):
+        api.export_tables(str(run.path), "csv", file)
+
+
+SHOWN = {
+    "=1+1": "'=1+1", "+cmd": "'+cmd", "-2+3": "'-2+3", "@x": "'@x", "\tx": "'\tx", "\rx": "'\rx",
+    "-5": "-5", "+1.5e3": "+1.5e3", "a=b": "a=b", "": "", "'=1": "'=1",
+}  # fmt: skip
+
+
+def test_no_cell_is_a_formula_and_numbers_stay_numbers(tmp_path: Path) -> None:
+    made = make_run(tmp_path, replicates=1, cases=len(SHOWN), duration_s=0.2)
+    lock = made.lock()
+    factors = tuple(evolve(one, name=f"={one.name}") for one in lock.factors)
+    names = [one.name for one in factors]
+    cases = [
+        evolve(case, levels=dict.fromkeys(names, text))
+        for case, text in zip(lock.valid_cases, SHOWN, strict=True)
+    ]
+    made.lock_path.write_text(evolve(lock, cases=tuple(cases), factors=factors).to_json())
+    [path] = export_views(made, tmp_path / "csv", "csv", ["cases"])
+    with path.open(newline="", encoding="utf-8") as file:
+        head, *rows = csv.reader(file)
+    assert [name[:2] for name in head[2:]] == ["'="] * len(factors)
+    assert factors
+    assert [row[2] for row in rows] == list(SHOWN.values()) == [plain_cell(text) for text in SHOWN]
+
+
+@pytest.mark.parametrize(
+    "sql", ["select * from range(30000000)", "select a.trial from metrics a, metrics b, metrics c"]
+)
+def test_an_answer_of_too_many_rows_is_refused(sql: str, run: SyntheticRun) -> None:
+    with pytest.raises(SvloadError, match="more than 100,000 rows") as raised:
+        query(run, sql)
+    assert "svload export" in str(raised.value)
+    assert len(query(run, f"select * from ({sql}) limit 5000")[1]) == 5000
+
+
+def test_a_query_has_half_of_the_free_memory(run: SyntheticRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("svload.store.sql.free_memory_bytes", lambda: 128 << 20)
+    wide = "select list(repeat('x', 1000) || range) from range(10000000)"
+    with pytest.raises(SvloadError, match=r"[Mm]emory"):
+        query(run, wide)
+
+
+BUSY_S = 2.5
+ENDLESS = {
+    "join": "select count(*) from range(10000000) a, range(10000000) b where a.range * b.range = 7",
+    "recursion": "with recursive t(n) as (select 1 union all select n + 1 from t) select max(n) from t",
+    "sort": "select md5(x::varchar) from range(1000000000) t(x) order by 1",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("sql", ENDLESS.values(), ids=ENDLESS)
+def test_it_ends_at_once(run: SyntheticRun, sql: str, number: signal.Signals) -> None:
+    command = [sys.executable, "-m", "svload", "query", str(run.path), sql]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            wait_until(lambda: cpu_s(process.pid) > BUSY_S or process.poll() is not None)
+            process.send_signal(number)
+            before_s, ended_s = cpu_s(process.pid), of_children_s()
+            assert process.wait(HANG_S) == 130
+            # The CPU time of the process itself, because other processes may use the cores.
+            assert of_children_s() - ended_s - before_s < 1.0
+            assert process.stderr.read() == "svload: interrupted\n"
+        finally:
+            process.kill()
+
+
+def of_children_s() -> float:
+    """Return the CPU of all processes that were waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def cpu_s(pid: int) -> float:
+    """Return the CPU of a process: well more than its start once it is at the statement."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
