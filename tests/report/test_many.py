@@ -14,7 +14,7 @@ from tests.report.conftest import Reporter
 
 from svload.report.data.gather import Gathered, gather
 from svload.report.page import view
-from svload.report.page.detail import LARGEST_BYTES
+from svload.report.page.data import LARGEST_BYTES
 
 pytestmark = pytest.mark.look
 

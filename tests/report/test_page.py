@@ -24,8 +24,7 @@ from tests.report.conftest import Reporter
 from svload import api
 from svload.model.traffic import Scenario, Step
 from svload.report.data.gather import Gathered, gather
-from svload.report.page.data import Anchors, Table, csv_text, packed
-from svload.report.page.detail import LARGEST_BYTES
+from svload.report.page.data import LARGEST_BYTES, Anchors, Table, csv_text, packed
 from svload.report.page.matrix import shadings
 from svload.report.page.view import render_page
 from svload.report.wording.numbers import Numbers

@@ -362,20 +362,16 @@ def confounding(configs: Mapping[str, CaseConfig], pairs: Iterable[tuple[str, st
     for before, after in pairs:
         if before not in configs or after not in configs:
             continue
-        changed = list(_changed(configs[before], configs[after]))
-        if _is_of_sets(changed, configs[before], configs[after]):
-            continue
+        old, new = configs[before], configs[after]
+        changed = list(_changed(old, new))
+        if old.set_name != new.set_name and {*old.tuned, *new.tuned}.issuperset(changed):
+            continue  # two parameter sets make the whole difference
         held = [name for name in changed if name.rpartition(".")[2] in LIMITS]
         others = [name for name in changed if name not in held]
         if held and others:
             changes = f"its levels change {', '.join(held)} and {', '.join(others)} at once"
             return f"{changes}, and what caused a difference can't be known"
     return ""
-
-
-def _is_of_sets(changed: Iterable[str], before: CaseConfig, after: CaseConfig) -> bool:
-    """Return whether two parameter sets make the whole difference."""
-    return before.set_name != after.set_name and {*before.tuned, *after.tuned}.issuperset(changed)
 
 
 def _changed(before: CaseConfig, after: CaseConfig) -> Iterator[str]:

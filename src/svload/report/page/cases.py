@@ -17,8 +17,7 @@ from svload.report.charts.tail import TailLine, TailMark, curve_points, tail_cha
 from svload.report.data.digest import SlowRequest, TrialDigest, merged_curve
 from svload.report.data.gather import Gathered, mean_anatomy
 from svload.report.data.outliers import Outlier, outliers
-from svload.report.page.data import Anchors, Table, packed
-from svload.report.page.detail import Detail
+from svload.report.page.data import Anchors, Detail, Table, packed
 from svload.report.page.flames import flame_view
 from svload.report.page.overtime import resource_charts, resource_owners, time_chart
 from svload.report.wording.criteria import stage_rows
@@ -111,7 +110,10 @@ def case_section(
     time = time_chart(case, names, services, counted, detail, gathered.colours)
     resources = tuple(resource_charts(case, services, counted, detail, gathered.colours))
     tables = {
-        "order": Table(("trial", "place", "median_s", "verdict"), tuple(map(_order_row, replicates))),
+        "order": Table(
+            ("trial", "place", "median_s", "verdict"),
+            tuple((one.trial, one.place + 1, one.value, one.grade) for one in replicates),
+        ),
         "anatomy": Table(
             ("group", "part", "mean_s"),
             tuple((group, part, spent) for group, parts in anatomy.items() for part, spent in parts.items()),
@@ -177,10 +179,6 @@ def _generator_name(one: GeneratorResult) -> str:
     if one.generator is None:
         return f"{one.group}: all of {one.place}"
     return f"{one.group} {one.generator}" + (f" on {one.place}" if one.place else "")
-
-
-def _order_row(one: Replicate) -> tuple[object, ...]:
-    return one.trial, one.place + 1, one.value, one.grade
 
 
 def _group_line(

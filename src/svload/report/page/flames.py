@@ -46,7 +46,7 @@ def flame_view(case: str, digests: Sequence[TrialDigest], least: float) -> Flame
     stacks = trial.stacks
     if not stacks.samples:
         return FlameView(stacks.service, case, "", "", "", not_measured(stacks), (), Table((), ()))
-    rows = top_functions(stacks)
+    rows = [one for one in function_shares(stacks.folded) if one.own][:MOST_LISTED]
     title = f"{stacks.service} in {case}: which functions used CPU"
     return FlameView(
         service=stacks.service,
@@ -129,11 +129,6 @@ def sampled_how(stacks: Stacks, trial: str) -> str:
 def not_measured(stacks: Stacks) -> str:
     """Return why there is no flame graph."""
     return stacks.why or f"The profile of {stacks.service} is not measured."
-
-
-def top_functions(stacks: Stacks, count: int = MOST_LISTED) -> list[FunctionShare]:
-    """Return the functions that ran most themselves."""
-    return [one for one in function_shares(stacks.folded) if one.own][:count]
 
 
 WIDTH = 960

@@ -13,8 +13,7 @@ from svload.model.results import CaseResult
 from svload.report.charts.timeline import LOW, Line, Mark, Panel, median_series, timeline
 from svload.report.data.digest import TrialDigest
 from svload.report.data.resources import CPU, MACHINE, MACHINE_CPU, MEMORY, Resource, Series
-from svload.report.page.data import Table
-from svload.report.page.detail import Detail
+from svload.report.page.data import Detail, Table
 from svload.report.wording.spelling import count_words, show_value
 
 _LEAST_CHANGE = 1e-3
@@ -114,7 +113,11 @@ def resource_charts(
     owners = resource_owners(services, digests, detail)
     every = sorted({resource for one in digests for resource in one.resources}) if owners else []
     for owner in owners:
-        mine = {one: _replicates(digests, one) for one in every if one.owner == owner}
+        mine = {
+            one: [digest.resources[one] for digest in digests if one in digest.resources]
+            for one in every
+            if one.owner == owner
+        }
         still = {one: value for one, lines in mine.items() if (value := _still(lines)) is not None}
         moved = {one: lines for one, lines in mine.items() if one not in still}
         panels = [
@@ -145,10 +148,6 @@ def resource_charts(
 def _marks(digests: Sequence[TrialDigest]) -> list[Mark]:
     faults = digests[0].lab.faults if digests else ()
     return [Mark(one.begun_s, one.what) for one in faults if one.begun_s is not None]
-
-
-def _replicates(digests: Sequence[TrialDigest], resource: Resource) -> list[Series]:
-    return [one.resources[resource] for one in digests if resource in one.resources]
 
 
 def _line(name: str, css: str, digests: Sequence[TrialDigest], resource: Resource) -> Line:

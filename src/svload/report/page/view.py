@@ -21,8 +21,7 @@ from svload.report.data.digest import SEGMENTS
 from svload.report.data.gather import Gathered
 from svload.report.data.resources import meanings
 from svload.report.page.cases import OUTCOMES, case_section, replicates_of, section_places
-from svload.report.page.data import Anchors, packed
-from svload.report.page.detail import LARGEST_BYTES, LEVELS, Detail, first_level
+from svload.report.page.data import LARGEST_BYTES, LEVELS, Anchors, Detail, first_level, packed
 from svload.report.page.flames import overall_flame
 from svload.report.page.matrix import matrix, shadings
 from svload.report.page.overall import anatomy_overall, curve_views, grid_views, search_view, usage_charts
