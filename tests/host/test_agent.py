@@ -59,9 +59,6 @@ def heard(agent: Agent) -> Heard:
     return hear
 
 
-# communication
-
-
 def test_a_generator_s_life(agent: Agent, order: Order, heard: Heard) -> None:
     begin, nothing = agent.status(-1)
     assert nothing == []
@@ -124,9 +121,6 @@ def test_one_thread_waits_while_another_asks(agent: Agent, order: Order) -> None
         assert waiting.result(HANG_S)[1][0].child == "t"
 
 
-# tools
-
-
 def test_a_tools_exit_and_last_words(agent: Agent, order: Order) -> None:
     (result,) = agent.prepare([order("t", "tool", "sh", "-c", "echo out; echo err >&2; exit 3")])
     assert (result["exit"], result["tail"]) == (3, "out\nerr")
@@ -151,9 +145,6 @@ def sleepers(cwd: Path) -> list[int]:
             if one.state not in "ZX" and os.readlink(f"/proc/{one.pid}/cwd") == str(cwd):
                 found.append(one.pid)
     return found
-
-
-# starting
 
 
 def test_pids_are_the_machines_and_a_name_is_free_again_after_the_end(agent: Agent, order: Order) -> None:
@@ -187,6 +178,10 @@ def test_a_program_starts_without_our_descriptors_and_blocked_signals(agent: Age
     # signals 32 and 33 are the C library's: nobody can set them, and a parent may pass them on
     libc_own = 1 << 31 | 1 << 32
     assert [int(mask, 16) & ~libc_own for mask in words[1::2]] == [0, 0]
+    core, look = agent.cores[-1], ("grep", "Cpus_allowed_list", "/proc/self/status")
+    (result,) = agent.prepare([order("t", "tool", *look, limits=Limits(cores=(core,)))])
+    assert result["tail"].split() == ["Cpus_allowed_list:", str(core)], "pins hold from its birth"
+    assert result["limits"]["cores"] == [core]
 
 
 @pytest.mark.parametrize(
@@ -217,9 +212,6 @@ def test_prepare_stops_at_the_first_failure(agent: Agent, order: Order) -> None:
         agent.exited("three")
 
 
-# limits
-
-
 def test_open_files_are_as_found_not_as_asked(agent: Agent, order: Order) -> None:
     wish = order("t", "tool", "sh", "-c", "ulimit -Sn; ulimit -Hn")
 
@@ -237,14 +229,6 @@ def test_open_files_are_as_found_not_as_asked(agent: Agent, order: Order) -> Non
     assert held(nofile_hard=200)[1] == [200, 200], "the soft one comes down with it"
     limits, _ = held(nofile=1 << 29, nofile_hard=1 << 30)
     assert limits["nofile"]["found"] == limits["nofile_hard"]["found"] < 1 << 29
-
-
-def test_pins_hold_from_birth(agent: Agent, order: Order) -> None:
-    core = agent.cores[-1]
-    look = ("grep", "Cpus_allowed_list", "/proc/self/status")
-    (result,) = agent.prepare([order("t", "tool", *look, limits=Limits(cores=(core,)))])
-    assert result["tail"].split() == ["Cpus_allowed_list:", str(core)]
-    assert result["limits"]["cores"] == [core]
 
 
 def test_a_group_holds_what_starts_in_it(agent: Agent, order: Order, needs: Callable[..., None]) -> None:
@@ -321,9 +305,6 @@ def test_a_child_can_live_in_a_named_network_namespace(tmp_path: Path, needs: Ca
     found = completed(argv, check=True).stdout.split()
     assert found[0] == os.readlink("/proc/self/ns/net")
     assert found[1] not in ("", found[0])
-
-
-# stopping
 
 
 @pytest.mark.parametrize("strict", [False, pytest.param(True, marks=pytest.mark.timing)])
@@ -410,9 +391,6 @@ def test_closing_ends_children_and_files(state: Path, order: Order, isolate: boo
     assert not temporary.exists()
 
 
-# files and settings
-
-
 def test_only_own_files_are_replaced(agent: Agent, tmp_path: Path) -> None:
     path = tmp_path / "precious"
     path.write_text("mine")
@@ -423,9 +401,6 @@ def test_only_own_files_are_replaced(agent: Agent, tmp_path: Path) -> None:
         with pytest.raises(SvloadError, match="is not the lab's"):
             act()
     assert path.read_text() == "mine"
-
-
-# leases
 
 
 def test_only_its_owner_uses_an_agent(agent: Agent, order: Order, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -363,9 +363,6 @@ def test_a_running_process_is_held_and_let_go(agent: Agent, order: Callable[...,
     assert not any(os.path.isdir(path) for path in paths.values())
 
 
-# disk rates in the kernel's own groups
-
-
 @pytest.fixture
 def rates(tmp_path: Path, needs: Callable[..., None]) -> MakeGroup:
     needs("root")

@@ -60,9 +60,6 @@ def test_quick_ways_of_both_directions_bound_it_better_than_either() -> None:
     quick_back = went(2_000_000, 900_000, 0, 10_000)
     apart = [estimate([one]).bound_ns for one in (quick_there, quick_back)]
     assert estimate([quick_there, quick_back]).bound_ns < 20_000 < min(apart)
-
-
-def test_a_clock_that_is_set_meanwhile_is_found() -> None:
     with pytest.raises(ValueError, match="was set"):
         estimate([went(0, 1_000, 0, 1_000), went(1_000_000, 1_000, 0, 1_000, TRUE_NS + 50_000)])
     with pytest.raises(ValueError, match="no exchange"):

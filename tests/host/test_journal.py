@@ -212,9 +212,6 @@ def test_a_setting_stays_in_its_folder(name: str) -> None:
     assert journal.sysctl_path("net/ipv4/conf/eth0.7/x") == Path("/proc/sys/net/ipv4/conf/eth0.7/x")
 
 
-# the file itself
-
-
 def test_a_torn_line_did_not_happen_and_hides_nothing(lab: Path, tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     for path in (one, two):

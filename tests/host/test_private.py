@@ -173,9 +173,6 @@ def test_own_variable_wins_then_xdg_then_home(monkeypatch: pytest.MonkeyPatch, t
     assert found(XDG_STATE_HOME="relative/is/ignored") == (home / ".local/state/svload", cache)
 
 
-# the lock of the machine
-
-
 HOLDER = """
 import sys
 import time
@@ -262,9 +259,6 @@ def test_a_waiting_process_is_shown_its_place_and_until_when(tmp_path: Path) -> 
     second.wait()
     with machine_lock("fifth", 5.0, path=path):
         pass
-
-
-# folders that pass with their process
 
 
 HOLDS = """

@@ -26,8 +26,6 @@ from svload.watch.monitors.quota import QuotaMonitor, read_group
 from svload.watch.monitors.sockets import SocketsMonitor
 from svload.watch.monitors.switches import SwitchesMonitor
 
-# processes
-
 HOLDER = """
 import os, resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
@@ -93,9 +91,6 @@ def test_bounds_of_texts(tmp_path: Path) -> None:
     assert proc.read_bounds(os.getpid()).descriptors == resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
-# threads
-
-
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a machine's /proc that a test writes."""
@@ -140,9 +135,6 @@ def test_an_older_process_counts_from_when_it_belongs(root: Path, monkeypatch: p
         members.append(pid)
         found = by_entity(monitor)
         assert found == {("web", "switches_total"): count, ("web", "run_queue_seconds_total"): seconds}
-
-
-# control groups
 
 
 def group(folder: Path, text: str) -> dict[str, str]:
@@ -213,9 +205,6 @@ def test_a_service_without_limits_has_no_group_to_watch() -> None:
     assert [QuotaMonitor.reads(facts) for facts in cases] == [False, False, False, False, True]
 
 
-# sockets
-
-
 def takes(end: socket.socket) -> bool:
     """Return whether a non-blocking socket accepts more data."""
     try:
@@ -243,9 +232,6 @@ def test_unread_and_unsent_bytes_are_its_own(places: ExitStack, monkeypatch: pyt
     found = values(monitor)
     assert min(found["unread_bytes"], found["unsent_bytes"]) > 0
     assert found["send_buffers_full"] == 1
-
-
-# interfaces
 
 
 DROPS = """

@@ -140,9 +140,6 @@ def test_one_worker_alone_has_a_limit_too() -> None:
         list(monitor(port, [os.getpid()]).sample())
 
 
-# accept queues
-
-
 def listening(stack: ExitStack, backlog: int) -> int:
     """Return the port of a socket on which nobody accepts."""
     one = stack.enter_context(socket.socket())

@@ -191,17 +191,14 @@ def clocked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Clocked
     made.table.close()
 
 
-def test_who_rests_is_read_once_a_second(clocked: Clocked) -> None:
+def test_who_rests_is_read_once_a_second_or_when_asked_for(clocked: Clocked) -> None:
     clocked.ticks(14, p11=7, p12=7)
     assert clocked.lately() == {11: 7, 12: 5}
     assert clocked.table.now(12).own_ticks == 7, "who is asked for alone is read"
     assert clocked.lately(proc.RESTING_EVERY_S) == {11: 7, 12: 7}
-
-
-def test_who_rests_is_read_when_everybody_is_asked_for(clocked: Clocked) -> None:
-    clocked.ticks(14, p11=7, p12=7)
+    clocked.ticks(16, p11=7, p12=9)
     clocked.now_s += 0.2
-    assert clocked.table.renew()[12].own_ticks == 7
+    assert clocked.table.renew()[12].own_ticks == 9, "everybody is asked for"
 
 
 @pytest.mark.parametrize(("more", "found"), [(3, 5), (30, 35)])

@@ -146,9 +146,6 @@ def test_a_java_heap_runs_out_of_memory(needs: Any, places: ExitStack, tmp_path:
     assert max(value for _, _, metric, value in watched._rows if metric == "gc_pause_seconds") > 0
 
 
-# what was done to them
-
-
 GET = b"GET %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 
 

@@ -21,7 +21,7 @@ from svload.watch.monitors.memcached import MemcachedMonitor
 from svload.watch.monitors.nginx import NginxMonitor, parse_status
 from svload.watch.monitors.redis import RedisMonitor
 from svload.watch.monitors.truth import TruthMonitor
-from svload.watch.monitors.varnish import VarnishMonitor, parse_counters, readings_of
+from svload.watch.monitors.varnish import parse_counters, readings_of
 
 NGINX = b"Active connections: 3 \nserver accepts handled requests\n 17 16 201 \nReading: 1 Writing: 1 Waiting: 2 \n"
 MEMCACHED = b"STAT pid 77\r\nSTAT curr_connections 2\r\nSTAT get_hits 5\r\nSTAT version 1.6.18\r\nSTAT bytes 900\r\nEND\r\n"
@@ -116,11 +116,6 @@ def test_a_server_that_refuses_or_hangs_up_is_an_error(name: str, expected: byte
         monitor.close()
 
 
-def test_another_page_is_no_status_of_nginx() -> None:
-    with pytest.raises(OSError, match="not a stub_status"):
-        parse_status("<html>404</html>")
-
-
 def packets(*contents: bytes, first: int = 0) -> bytes:
     """Return packets of MySQL's protocol, numbered."""
     return b"".join(
@@ -178,14 +173,15 @@ def test_mariadb(tmp_path: Path) -> None:
     assert got[1][4:].startswith(b"\x03SHOW GLOBAL STATUS")
 
 
-def test_varnish() -> None:
+def test_varnish_and_outputs_of_other_programs() -> None:
     found = readings_of(parse_counters(VARNISH))
     assert {r.metric: r.value for r in found} == {"threads": 200, "cache_hit_total": 4}
     assert parse_counters(VARNISH[len('{"version": 1, "counters": ') : -1]) == parse_counters(VARNISH)
     for text in ("", "[]", '{"counters": {"MAIN.threads": {}}}', "Could not get hold of varnishd"):
         with pytest.raises(OSError, match="not output of varnishstat"):
             parse_counters(text)
-    assert VarnishMonitor.reads({"admin": {"varnish": {"dir": "/x"}}})
+    with pytest.raises(OSError, match="not a stub_status"):
+        parse_status("<html>404</html>")
 
 
 def test_an_ended_kept_connection_is_opened_again_once() -> None:

@@ -297,9 +297,6 @@ def test_a_helper_is_counted_no_more_and_named_once(tmp_path: Path, monkeypatch:
     assert [text.split(" (")[0] for text in monitor.news()] == ["helper"]
 
 
-# which cores: on a machine with many
-
-
 def test_what_runs_on_the_servers_core_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server on core 3: one stranger there, one on core 9."""
     monitor = contained(tmp_path, monkeypatch)
@@ -334,9 +331,6 @@ def test_threads_are_asked_where_they_ran() -> None:
         found = list(monitor._where(used, monitor.table.renew()))
     assert {core for core, _ in found} <= os.sched_getaffinity(0)
     assert sum(seconds for _, seconds in found) == pytest.approx(0.5)
-
-
-# a look round
 
 
 BURN = "import os, sys; print(os.getpid(), flush=True)\nwhile True: pass"
