@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import socket
 import ssl
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.bounds import HANG_S
+from tests.servers import completed
 
 from svload.host import Agent, start_agent
 from svload.lab import Lab
+from svload.lab.kits.redis import _encoded, _read
 from svload.model.facts import Endpoint, ServiceFacts
 from svload.model.study import ServiceSpec
 
@@ -53,6 +56,18 @@ def lab_of(tmp_path: Path, host: Any) -> Any:
         lab.down()
 
 
+@pytest.fixture
+def up(lab_of: Any) -> Any:
+    """Return up(spec(…), …) → a lab that is up."""
+
+    def make(*specs: ServiceSpec, **more: Any) -> Lab:
+        lab: Lab = lab_of(*specs, **more)
+        lab.up()
+        return lab
+
+    return make
+
+
 def spec(name: str, kit: str, **options: Any) -> ServiceSpec:
     """Return a service, as a study would have it."""
     return ServiceSpec(name=name, kit=kit, options=options)
@@ -72,8 +87,7 @@ Answers = list[tuple[int, bytes]]
 
 
 def fetched(at: Endpoint, path: str, times: int = 1, method: str = "GET", **headers: str) -> Answers:
-    """Return status and body of each request of one connection; TLS is verified against the lab's
-    authority. A `{}` in a header is the request's number."""
+    """Return status and body of each request of one connection; `{}` in a header is its number."""
     line = http.client.HTTPConnection(at.address, at.port, timeout=HANG_S)
     if at.scheme == "https":
         tls = ssl.create_default_context(cadata=at.ca_pem)
@@ -101,3 +115,42 @@ def settings_of(facts: ServiceFacts) -> dict[str, str | None]:
 def gone(lab_pids: list[int]) -> bool:
     """Return whether all these processes have ended."""
     return not any(Path(f"/proc/{pid}").exists() for pid in lab_pids)
+
+
+def pids_of(*services: ServiceFacts) -> list[int]:
+    """Return the pids of these services' processes."""
+    return [process.pid for one in services for process in one.processes]
+
+
+def procs(path: str) -> set[int]:
+    """Return the pids of the processes in a control group."""
+    return {int(pid) for pid in Path(path, "cgroup.procs").read_text().split()}
+
+
+@contextlib.contextmanager
+def redis(at: Endpoint) -> Iterator[Callable[..., Any]]:
+    """Return say(word, …) → the answer; errors as Redis words them."""
+    with socket.create_connection((at.address, at.port), 5) as line, line.makefile("rb") as answers:
+
+        def say(*words: str) -> Any:
+            line.sendall(_encoded(words))
+            try:
+                return _read(answers)
+            except OSError as why:
+                return f"refused: {why}"
+
+        yield say
+
+
+def mariadb(at: Endpoint, statement: str, password: str = "lab") -> str:
+    """Return MariaDB's answers to the user `lab`, over TCP."""
+    where = [
+        "--no-defaults",
+        f"--host={at.address}",
+        f"--port={at.port}",
+        "--user=lab",
+        f"--password={password}",
+    ]
+    form = ["--batch", "--skip-column-names", "lab", f"--execute={statement}"]
+    done = completed(["mariadb", *where, *form])
+    return (done.stdout + done.stderr).strip()

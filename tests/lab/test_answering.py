@@ -1,5 +1,4 @@
-"""The process that answers for a server must be the one started: an old worker that didn't end never
-answers for a new build."""
+"""The process that answers for a server must be the one started, not a worker of the build before."""
 
 from __future__ import annotations
 
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.evolve import evolve
 from tests.servers import child, free_port
 
 from svload.host import Agent, start_agent
@@ -120,50 +120,41 @@ def facts(port: int) -> ServiceFacts:
     return ServiceFacts(service="api", kit="command", version="", endpoints=(at,))
 
 
-def process(pid: int, later: int = 0) -> ProcessFact:
-    stat = linux.process_stat(pid)
-    return ProcessFact(name="server", pid=pid, start_ticks=stat.start_ticks + later)
+def process(pid: int) -> ProcessFact:
+    return ProcessFact(name="server", pid=pid, start_ticks=linux.process_stat(pid).start_ticks)
 
 
-def sleeper() -> subprocess.Popen[bytes]:
-    return subprocess.Popen(["sleep", "600"], start_new_session=True)
+@pytest.fixture
+def started() -> Iterator[ProcessFact]:
+    """Return the fact of a process that serves nothing."""
+    with subprocess.Popen(["sleep", "600"], start_new_session=True) as made:
+        yield process(made.pid)
+        made.kill()
 
 
-def test_who_was_started_is_proved_by_the_socket() -> None:
-    with listening() as (port, server):
-        assert proved(facts(port), [process(server.pid)], "log") == []
-
-
-def test_who_listens_at_another_address_answers_for_nobody() -> None:
+def test_who_was_started_is_proved_by_the_socket(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who listens at another address answers for nobody."""
     with listening("127.0.0.2") as (port, _), listening(port=port) as (_, server):
         assert proved(facts(port), [process(server.pid)], "log") == []
-
-
-def test_who_ran_before_is_refused() -> None:
-    with listening() as (port, server), sleeper() as started:
-        with pytest.raises(SvloadError) as caught:
-            proved(facts(port), [process(started.pid, later=1000)], "api.log")
-        started.kill()
-    [problem] = caught.value.problems
-    assert problem.code == "service-not-ours"
-    assert f"process {server.pid}" in str(problem) and f"port {port}" in str(problem)
-
-
-def test_who_began_later_is_named_and_taken_for_it() -> None:
-    """As with a container: its process is no descendant of the command that asked for it."""
-    with sleeper() as started:
-        fact = process(started.pid)
-        with listening() as (port, other):
-            [text] = proved(facts(port), [fact], "log")
-        started.kill()
-    assert f"(process {other.pid}, " in text
-    assert "began after api was started" in text
-
-
-def test_unseen(monkeypatch: pytest.MonkeyPatch) -> None:
-    with listening() as (port, server):
         [text] = proved(facts(free_port()), [process(server.pid)], "log")
         assert "could not be proved" in text
         monkeypatch.setattr(owners_module, "descriptors", lambda pid: set())
         [text] = proved(facts(port), [process(server.pid)], "log")
         assert "hidden from this user" in text
+
+
+def test_who_ran_before_is_refused(started: ProcessFact) -> None:
+    later = evolve(started, start_ticks=started.start_ticks + 1000)
+    with listening() as (port, server), pytest.raises(SvloadError) as caught:
+        proved(facts(port), [later], "api.log")
+    [problem] = caught.value.problems
+    assert problem.code == "service-not-ours"
+    assert f"process {server.pid}" in str(problem) and f"port {port}" in str(problem)
+
+
+def test_who_began_later_is_named_and_taken_for_it(started: ProcessFact) -> None:
+    """As with a container: its process is no descendant of the command that asked for it."""
+    with listening() as (port, other):
+        [text] = proved(facts(port), [started], "log")
+    assert f"(process {other.pid}, " in text
+    assert "began after api was started" in text

@@ -93,9 +93,8 @@ def test_a_reset_deletes_every_job_whatever_its_state(lab_of: Any) -> None:
         assert say("reserve-with-timeout 0") == ["TIMED_OUT"]
 
 
-def test_a_job_that_a_worker_still_holds_is_no_reset(lab_of: Any) -> None:
-    lab = lab_of(spec("queue", "beanstalkd"))
-    lab.up()
+def test_a_job_that_a_worker_still_holds_is_no_reset(up: Any) -> None:
+    lab = up(spec("queue", "beanstalkd"))
     with client(lab) as say:
         assert say(PUT, "reserve") == ["INSERTED 1", "RESERVED 1 5"]
         with pytest.raises(SvloadError, match=r"1 of its jobs are held by workers") as found:

@@ -19,7 +19,7 @@ from svload.lab.lab import Lab
 from svload.model.errors import SvloadError
 from svload.model.study import ObjectSet
 
-from .conftest import settings_of, spec
+from .conftest import gone, settings_of, spec
 
 pytestmark = pytest.mark.truth
 SERVER = program(
@@ -36,10 +36,10 @@ WEB = spec("web", "command", run=f"{sys.executable} server.py ${{port}}", ready=
 
 
 @pytest.fixture
-def make(tmp_path: Path, lab_of: Callable[..., Lab], needs: Callable[..., None]) -> Callable[..., Lab]:
+def make(tmp_path: Path, up: Callable[..., Lab], needs: Callable[..., None]) -> Callable[..., Lab]:
     needs("root")
     (tmp_path / "server.py").write_text(SERVER)
-    return lab_of
+    return up
 
 
 def ports(lab: Lab) -> list[int]:
@@ -57,7 +57,6 @@ def answered(port: int, within_s: float = 5.0) -> str | None:
 @pytest.mark.parametrize("do", ["stop", "kill"])
 def test_one_replica_ends_and_starts_again_at_the_same_port(make: Callable[..., Lab], do: Any) -> None:
     lab = make(WEB)
-    lab.up()
     first, second = ports(lab)
     before = answered(second)
     lab.faults.act(do, "web[2]", "", {})
@@ -77,17 +76,8 @@ def test_one_replica_ends_and_starts_again_at_the_same_port(make: Callable[..., 
     assert not lab.faults.was_ended("web[2]")
 
 
-def test_an_end_that_nobody_planned_stays_a_failure(make: Callable[..., Lab], host: Agent) -> None:
+def test_a_pause_holds_all_its_processes_and_heal_lets_them_go(make: Callable[..., Lab], host: Agent) -> None:
     lab = make(WEB)
-    lab.up()
-    lab.faults.act("kill", "web[2]", "", {})
-    host.stop(["web[1].server"], now=True)
-    assert [problem.details["service"] for problem in lab.alive()] == ["web[1].server"]
-
-
-def test_a_pause_holds_all_its_processes_and_heal_lets_them_go(make: Callable[..., Lab]) -> None:
-    lab = make(WEB)
-    lab.up()
     first, second = ports(lab)
     lab.faults.act("pause", "web[2]", "", {})
     assert answered(second, 0.3) is None
@@ -95,12 +85,15 @@ def test_a_pause_holds_all_its_processes_and_heal_lets_them_go(make: Callable[..
     assert lab.alive() == []
     assert lab.faults.heal() == ["web[2]"]
     assert answered(second) is not None
+    lab.faults.act("kill", "web[2]", "", {})
+    host.stop(["web[1].server"], now=True)
+    unplanned = [problem.details["service"] for problem in lab.alive()]
+    assert unplanned == ["web[1].server"], "an end that nobody planned stays a failure"
 
 
 def test_limits_change_while_it_runs_and_are_put_back(make: Callable[..., Lab]) -> None:
     limited = evolve(WEB, options={**WEB.options, "pids": 60})
     lab = make(limited, live_limits={"web": ("cpus", "pids")})
-    lab.up()
     groups = {one.name: one.paths for one in lab.facts()["web"].groups}
     assert cgroups.read_back(groups["web[2]"]) == {"pids": 60}
     assert lab.faults.act("limit", "web[2]", "", {"cpus": 0.2, "pids": 40.0}) == {"cpus": 0.2, "pids": 40}
@@ -112,9 +105,8 @@ def test_limits_change_while_it_runs_and_are_put_back(make: Callable[..., Lab]) 
     assert cgroups.read_back(groups["web[2]"]) == {"pids": 60}
 
 
-def test_what_faults_left_is_as_before_after_heal_and_after_a_new_bring_up(make: Callable[..., Lab]) -> None:
+def test_heal_and_a_new_bring_up_undo_faults(make: Callable[..., Lab], tmp_path: Path) -> None:
     lab = make(WEB)
-    lab.up()
     lab.faults.act("stop", "web[1]", "", {})
     lab.faults.act("kill", "web[2]", "", {})
     assert sorted(lab.faults.heal()) == ["web[1]", "web[2]"]
@@ -123,11 +115,6 @@ def test_what_faults_left_is_as_before_after_heal_and_after_a_new_bring_up(make:
     lab.apply(lab.specs, restart=True)
     assert not lab.faults.is_down("web[2]")
     assert None not in map(answered, ports(lab))
-
-
-def test_a_server_that_does_not_come_up_again_is_reported(make: Callable[..., Lab], tmp_path: Path) -> None:
-    lab = make(WEB)
-    lab.up()
     lab.faults.act("stop", "web[2]", "", {})
     (tmp_path / "fails").touch()
     with pytest.raises(SvloadError, match=r"web\[2\]\.server exited unexpectedly"):
@@ -137,7 +124,6 @@ def test_a_server_that_does_not_come_up_again_is_reported(make: Callable[..., La
 
 def test_a_store_that_holds_its_objects_in_memory_has_them_again(make: Callable[..., Lab]) -> None:
     lab = make(spec("store", "truth", role="store"))
-    lab.up()
     objects = ObjectSet(name="things", service="store", count=5, containers=1, size={"constant": 100})
     before = lab.stores.fill(objects, 1).table.columns()
     lab.faults.act("kill", "store", "", {})
@@ -154,17 +140,11 @@ def test_a_store_that_holds_its_objects_in_memory_has_them_again(make: Callable[
     ],
 )
 def test_what_was_set_while_it_ran_is_set_again(
-    lab_of: Callable[..., Lab],
-    needs: Callable[..., None],
-    kit: str,
-    options: dict[str, Any],
-    changed: dict[str, Any],
-    setting: tuple[str, str],
+    lab_of: Any, up: Any, needs: Any, kit: str, options: Any, changed: Any, setting: tuple[str, str]
 ) -> None:
     needs(*all_kits()[kit].programs)
     site = spec("site", "truth", role="store")
-    lab = lab_of(site, spec("web", kit, **options))
-    lab.up()
+    lab = up(site, spec("web", kit, **options))
     assert lab.apply([site, spec("web", kit, **options, **changed)]) == []
     assert setting in settings_of(lab.facts()["web"]).items()
     lab.faults.act("kill", "web", "", {})
@@ -175,11 +155,9 @@ def test_what_was_set_while_it_ran_is_set_again(
 def test_its_tls_front_goes_with_it(make: Callable[..., Lab], needs: Callable[..., None]) -> None:
     needs("hitch")
     lab = make(evolve(WEB, options={**WEB.options, "replicas": None, "tls": "hitch"}))
-    up = lab.up()
-    pids = {one.name: one.pid for one in up["web"].processes}
+    pids = {one.name: one.pid for one in lab.facts()["web"].processes}
     lab.faults.act("stop", "web", "", {})
-    for pid in pids.values():
-        wait_until(lambda pid=pid: not Path(f"/proc/{pid}").exists())
+    wait_until(lambda: gone([*pids.values()]))
     lab.faults.act("start", "web", "", {})
     now = {one.name: one.pid for one in lab.facts()["web"].processes}
     assert now.keys() == pids.keys()

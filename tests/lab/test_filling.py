@@ -1,4 +1,4 @@
-"""Filling a store: recognised by a sample, continued after a kill, repaired, listed page by page."""
+"""Filling a store: recognised, continued after a kill, repaired, listed page by page; and valid pictures."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import os
 import signal
 import subprocess
 import sys
-import textwrap
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,8 @@ from tests.servers import wait_until
 
 from svload.lab import data, store_api
 from svload.lab.data import Filled, fill, list_urls
-from svload.lab.objects import fill_key, planned_containers, planned_objects
+from svload.lab.images import Images
+from svload.lab.objects import LEAST_IMAGE_BYTES, fill_key, planned_containers, planned_objects
 from svload.lab.stores import Stores
 from svload.model.errors import SvloadError
 from svload.model.facts import ServiceFacts
@@ -46,10 +47,8 @@ def test_a_filled_store_is_found_again_by_a_sample(tmp_path: Path, monkeypatch: 
         assert first.table == expected_table(planned_objects(OBJECTS, SEED), SEED)
         store.listings.clear()
         again = filled(facts)
-    assert again.reused
+    assert (again.reused, again.listed, len(store.listings), len(store.puts)) == (True, 6, 6, 90)
     assert again.table == first.table, "in the order of a listing"
-    assert (again.listed, len(store.listings)) == (6, 6)
-    assert len(store.puts) == 90
 
 
 def test_sets_that_share_containers_are_refused(tmp_path: Path) -> None:
@@ -151,16 +150,14 @@ def test_half_a_line_of_notes_is_no_note(tmp_path: Path) -> None:
     assert (done.resumed, done.put) == (1, 89)
 
 
-KILLED = textwrap.dedent(
-    """
-    import sys
-    from svload.lab.data import fill
-    from svload.model.facts import ServiceFacts
-    from svload.model.study import ObjectSet
-    facts, objects, seed = sys.argv[1:]
-    fill(ObjectSet.model_validate_json(objects), ServiceFacts.model_validate_json(facts), int(seed))
-    """
-)
+KILLED = """
+import sys
+from svload.lab.data import fill
+from svload.model.facts import ServiceFacts
+from svload.model.study import ObjectSet
+facts, objects, seed = sys.argv[1:]
+fill(ObjectSet.model_validate_json(objects), ServiceFacts.model_validate_json(facts), int(seed))
+"""
 
 
 @pytest.mark.parametrize("at", [1, 400, 900])
@@ -208,3 +205,77 @@ def test_pictures_are_sent_as_pictures(tmp_path: Path) -> None:
     assert all(body[:3] == b"\xff\xd8\xff" and body[-2:] == b"\xff\xd9" for body in store.objects.values())
     assert set(store.types.values()) == {"image/jpeg"}
     assert len(set(done.table.digests)) == 12, "no two are alike"
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory: pytest.TempPathFactory) -> Images:
+    return Images(tmp_path_factory.mktemp("images"))
+
+
+def segments(file: bytes) -> Iterator[tuple[int, bytes]]:
+    """Return marker and content of each segment up to the scan. Raise AssertionError if it is no JPEG."""
+    assert file[:2] == b"\xff\xd8"
+    at = 2
+    while True:
+        assert file[at] == 0xFF, at
+        marker, length = file[at + 1], int.from_bytes(file[at + 2 : at + 4], "big")
+        yield marker, file[at + 4 : at + 2 + length]
+        at += 2 + length
+        if marker == 0xDA:
+            break
+    assert file.endswith(b"\xff\xd9")
+
+
+def pixels(file: bytes) -> int:
+    frame = next(content for marker, content in segments(file) if marker in (0xC0, 0xC1, 0xC2))
+    return int.from_bytes(frame[1:3], "big") * int.from_bytes(frame[3:5], "big")
+
+
+SIZES = [LEAST_IMAGE_BYTES, 1025, 1100, 4096, 40_960, 65_000, 409_600, 1_400_000, 2_500_003]
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_picture_has_exactly_its_size_and_is_whole(images: Images, size: int) -> None:
+    file = images.content("/v1/a/c/o", size, 3)
+    assert len(file) == size
+    found = [marker for marker, _ in segments(file)]
+    assert {0xDB, 0xC4, 0xDA} <= set(found), "tables and a scan"
+    assert 0xFE in found
+
+
+def test_every_length_of_comment_closes(images: Images) -> None:
+    whole = [len(images.content("/o", size, 1)) for size in range(1500, 1600)]
+    assert whole == list(range(1500, 1600))
+    for extra in range(65_530, 65_550):  # about the most that one comment holds
+        size = 2_000_000 + extra
+        file = images.content("/o", size, 1)
+        assert len(file) == size
+        list(segments(file))
+
+
+def test_larger_files_have_larger_pictures(images: Images) -> None:
+    areas = [pixels(images.content("/o", size, 1)) for size in SIZES[:-1]]
+    assert areas == sorted(areas)
+    assert areas[-1] > 100 * areas[0]
+    found = segments(images.content("/o", 40_960, 1))
+    comments = sum(len(content) for marker, content in found if marker == 0xFE)
+    assert comments < 0.4 * 40_960, "most of it is picture"
+
+
+def test_seed_and_path_decide(images: Images) -> None:
+    one = images.content("/v1/a/c/o1", 5000, 1)
+    assert one == images.content("/v1/a/c/o1", 5000, 1)
+    assert one == Images(images._home.parent).content("/v1/a/c/o1", 5000, 1), "kept, not drawn anew"
+    assert one != images.content("/v1/a/c/o2", 5000, 1)
+    assert one != images.content("/v1/a/c/o1", 5000, 2)
+
+
+def test_what_is_too_small_is_no_picture(images: Images) -> None:
+    with pytest.raises(ValueError, match="1024 at least"):
+        images.content("/o", 600, 1)
+    law = {"lognormal": {"median": 1500, "p99": 20_000}}
+    few = ObjectSet(name="o", service="s", count=300, size=law, content="jpeg")
+    assert min(one.size_bytes for one in planned_objects(few, 1)) == LEAST_IMAGE_BYTES
+    raw = evolve(few, content="random")
+    assert min(one.size_bytes for one in planned_objects(raw, 1)) < LEAST_IMAGE_BYTES
+    assert fill_key([few], 1) != fill_key([raw], 1)

@@ -1,5 +1,4 @@
-"""One control group per service: it contains all processes that the service starts, with their CPU; limits
-that could not act as written are refused."""
+"""One control group per service holds all its processes; limits that could not act are refused."""
 
 from __future__ import annotations
 
@@ -10,11 +9,14 @@ from typing import Any
 
 import pytest
 from tests.servers import program, wait_until
+from tests.watch.watched import by_entity
 
 from svload.lab.lab import Lab
 from svload.lab.setup import find_mistakes
 from svload.model.study import ServiceSpec
 from svload.watch.monitors.process import ProcessMonitor
+
+from .conftest import procs
 
 Make = Callable[..., Lab]
 FORKING = program(
@@ -32,14 +34,10 @@ def spec(name: str = "api", kit: str = "command", **options: Any) -> ServiceSpec
 
 
 @pytest.fixture
-def make(tmp_path: Path, lab_of: Callable[..., Lab], needs: Callable[..., None]) -> Callable[..., Lab]:
+def make(tmp_path: Path, up: Make, needs: Callable[..., None]) -> Make:
     needs("root")
     (tmp_path / "server.py").write_text(FORKING)
-    return lab_of
-
-
-def procs(path: str) -> set[int]:
-    return {int(pid) for pid in Path(path, "cgroup.procs").read_text().split()}
+    return up
 
 
 @pytest.mark.pure
@@ -73,7 +71,7 @@ def test_a_machine_without_limits_is_refused_and_one_with_them_is_not() -> None:
 @pytest.mark.truth
 def test_a_service_is_held_as_one_children_included(make: Make) -> None:
     lab = make(spec(cpus=0.5, memory="64 MiB", pids=40))
-    facts = lab.up()["api"]
+    facts = lab.facts()["api"]
     [group] = facts.groups
     held = {setting.name: (setting.asked, setting.found) for setting in group.settings}
     assert held == {"cpus": ("0.5", "0.5"), "memory_bytes": (str(64 << 20),) * 2, "pids": ("40", "40")}
@@ -89,25 +87,25 @@ def test_a_service_is_held_as_one_children_included(make: Make) -> None:
 @pytest.mark.truth
 def test_services_within_a_machine_share_it_and_come_and_go_alone(make: Make) -> None:
     vm = spec("vm", "machine", memory="1 GiB")
-    lab = make(vm, spec("a", within="vm"), spec("b", within="vm", pids=40))
-    facts = lab.up()
+    other = spec("b", within="vm", pids=40)
+    lab = make(vm, spec("a", within="vm"), other)
+    facts = lab.facts()
     assert [group.name for group in facts["a"].groups] == ["a", "vm"]
     [shared] = {tuple(facts[name].groups[-1].paths.items()) for name in ("a", "b")}
     assert {limit.name for limit in facts["a"].groups[1].settings} == {"memory_bytes"}
-    assert lab.apply([vm, spec("a", within="vm", cpus=0.5), spec("b", within="vm", pids=40)]) == ["a"]
+    limited = spec("a", within="vm", cpus=0.5)
+    assert lab.apply([vm, limited, other]) == ["a"]
     assert [group.cpus for group in lab.facts()["a"].groups] == [0.5, None]
     assert Path(dict(shared)["memory" if "memory" in dict(shared) else "unified"]).exists()
-    bigger = spec("vm", "machine", memory="2 GiB")
-    changed = lab.apply([bigger, spec("a", within="vm", cpus=0.5), spec("b", within="vm", pids=40)])
+    changed = lab.apply([spec("vm", "machine", memory="2 GiB"), limited, other])
     assert changed == ["vm", "a", "b"], "who is within it goes with it"
-    lab.down()
 
 
 @pytest.mark.truth
 def test_each_replica_has_a_group_within_the_machines(make: Make) -> None:
     vm = spec("vm", "machine", memory="1 GiB")
     lab = make(vm, spec(within="vm", cpus=0.5, replicas=2))
-    facts = lab.up()["api"]
+    facts = lab.facts()["api"]
     groups = {group.name: group for group in facts.groups}
     assert {name: group.cpus for name, group in groups.items()} == {"api[1]": 0.5, "vm": None, "api[2]": 0.5}
     first, second = facts.processes
@@ -124,7 +122,8 @@ def test_no_folder_stays_of_a_service_with_limits_that_its_machine_has_not(make:
     """With version 1 each limit has its own hierarchy, in which the machine's folder lies between."""
     members = [spec(name, within="vm", **limits) for name in ("api", "other")]
     lab = make(spec("vm", "machine", cpus=1.0), *members)
-    paths = {Path(path) for one in lab.up().values() for group in one.groups for path in group.paths.values()}
+    groups = [group for one in lab.facts().values() for group in one.groups]
+    paths = {Path(path) for group in groups for path in group.paths.values()}
     above = {parent for path in paths for parent in (path, *path.parents)}
     folders = {one for one in above if any(parent.name == "svload" for parent in one.parents)}
     assert all(folder.is_dir() for folder in folders)
@@ -156,12 +155,10 @@ def test_children_that_nobody_waits_for_count_where_there_is_a_group(
     run = f"{sys.executable} -S burner.py ${{port}}"
     lab = lab_of(spec("web", run=run, tcp=True, ready="tcp", **limit))
     monitor = ProcessMonitor("web", lab.up()["web"].model_dump(mode="json"))
-    read: dict[str, float] = {}
 
-    def ended() -> bool:
+    def read(metric: str) -> float:
         ProcessMonitor.table.renew()
-        read.update({one.metric: one.value for one in monitor.sample() if not one.entity})
-        return read["processes"] == 1
+        return by_entity(monitor)["", metric]
 
-    wait_until(ended)
-    assert (read["cpu_seconds_total"] >= BURNT_S) is sees_all
+    wait_until(lambda: read("processes") == 1)
+    assert (read("cpu_seconds_total") >= BURNT_S) is sees_all

@@ -1,4 +1,4 @@
-"""Decisions of the lab that need neither sockets nor processes."""
+"""Decisions of the lab that need neither sockets nor processes, and mistakes about a study's servers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from tests.evolve import evolve
 
 from svload.fleet.actions import _staged
-from svload.lab import files, installs, setup
+from svload.lab import files, find_mistakes, installs, kit_options, setup
 from svload.lab.authority import MARGIN, Authority
 from svload.lab.catalogue import all_kits, check_specs
 from svload.lab.elsewhere import packed_folder, unpack
@@ -30,36 +30,37 @@ from svload.lab.kit import KitContext
 from svload.lab.kits import swift, varnish
 from svload.lab.kits.swift import Swift, SwiftOptions
 from svload.lab.kits.truth import Truth, TruthOptions, canonical, native_distribution
+from svload.lab.kits.varnish import VarnishOptions, discovered
 from svload.lab.links import ServiceLinks
 from svload.lab.objects import content, fill_key, planned_accounts, planned_containers, planned_objects
 from svload.lab.place import Place
 from svload.lab.standing import Starter
+from svload.lab.tuning import retune
 from svload.model.costs import Costs
-from svload.model.errors import SvloadError, fail
+from svload.model.errors import Problem, SvloadError, fail
 from svload.model.facts import Endpoint
 from svload.model.messages import DropGroup, DropLink, Limits, MakeGroup
+from svload.model.parameters import Parameter, kernel_change, may_be_set
 from svload.model.study import ObjectSet
+from svload.study import load_study
 from svload.study.tree import Node
 
 from .conftest import spec
 
 
 def test_an_option_without_effect_is_refused() -> None:
-    _, mistakes = check_specs(
-        [
-            spec("a", "external", at="http://127.0.0.1:1", nofile=5),
-            spec("b", "command", run="true", tuning={"x": 1}),
-            spec("c", "external", at="http://127.0.0.1:1", link={"rate": "10 Mbit/s"}),
-            spec("d", "truth", role="store", nofile=5, tuning={"log_limit": 5}, link=None),
-        ]
-    )
+    at = {"at": "http://127.0.0.1:1"}
+    specs = [
+        spec("a", "external", **at, nofile=5),
+        spec("b", "command", run="true", tuning={"x": 1}),
+        spec("c", "external", **at, link={"rate": "10 Mbit/s"}),
+        spec("d", "truth", role="store", nofile=5, tuning={"log_limit": 5}, link=None),
+    ]
+    _, mistakes = check_specs(specs)
     assert [one.path[1:] for one in mistakes] == [("a", "nofile"), ("b", "tuning"), ("c", "link")]
     assert all("Leave it out" in str(one.problem(Node(None, "study.yaml:1"))) for one in mistakes)
-
-
-def test_services_on_two_machines_may_have_the_same_port() -> None:
     one, other = (spec(name, "memcached", port=11211, on=f"servers[{name}]") for name in "01")
-    assert setup.find_mistakes([one, other]) == []
+    assert setup.find_mistakes([one, other]) == [], "the same port on two machines"
     assert setup.find_mistakes([one, evolve(other, options=one.options)]) != []
 
 
@@ -72,15 +73,9 @@ def test_options_are_read_with_their_units() -> None:
     assert read["service_time"] == {"lognormal_ns": {"median": 2_000_000, "p99": 9_000_000}}
     assert read["stall"] == {"every_ns": 10**9, "for_ns": 5 * 10**7}
     assert (read["memory"], read["rate_limit"]) == (1 << 30, 10 << 20)
-
-
-ODD = [{"normal": "2 ms"}, {"uniform": ["1 ms"]}, {}, {"lognormal": {"median": "1 ms"}}, 5]
-
-
-@pytest.mark.parametrize("written", ODD)
-def test_an_invalid_distribution_is_refused(written: object) -> None:
-    with pytest.raises(ValueError, match=r"."):
-        native_distribution(written)
+    for odd in ({"normal": "2 ms"}, {"uniform": ["1 ms"]}, {}, {"lognormal": {"median": "1 ms"}}, 5):
+        with pytest.raises(ValueError, match=r"."):
+            native_distribution(odd)
 
 
 SIZE = {"lognormal": {"median": 40960, "p99": 409600}}
@@ -90,13 +85,18 @@ OBJECTS = ObjectSet(name="objects", service="backend", accounts=2, containers=3,
 def test_objects_are_drawn_from_the_seed_alone() -> None:
     planned = planned_objects(OBJECTS, seed=1)
     assert planned == planned_objects(OBJECTS, seed=1) != planned_objects(OBJECTS, seed=2)
-    assert planned == planned_objects(evolve(OBJECTS, service="renamed"), seed=1)
+    renamed = evolve(OBJECTS, service="renamed")
+    assert planned == planned_objects(renamed, seed=1)
     assert len({one.path for one in planned}) == 10
     assert [one.path for one in planned] == sorted(one.path for one in planned)
     assert {(one.account, one.container) for one in planned} == set(planned_containers(OBJECTS))
     assert {one.account for one in planned} == set(planned_accounts(OBJECTS))
     assert content(planned[0].path, 100, 1) != content(planned[1].path, 100, 1)
     assert len(content(planned[0].path, planned[0].size_bytes, 1)) == planned[0].size_bytes
+    # filled data is kept under what decides it
+    key = fill_key([OBJECTS], 1)
+    assert key == fill_key([renamed], 1)
+    assert key not in (fill_key([OBJECTS], 2), fill_key([evolve(OBJECTS, count=11)], 1))
 
 
 def test_sizes_follow_the_asked_distribution() -> None:
@@ -108,13 +108,6 @@ def test_sizes_follow_the_asked_distribution() -> None:
     assert all(1024 <= one.size_bytes <= 2048 for one in planned_objects(uniform, seed=3))
     constant = evolve(OBJECTS, size={"constant": "4 KiB"})
     assert {one.size_bytes for one in planned_objects(constant, seed=3)} == {4096}
-
-
-def test_filled_data_is_kept_under_what_decides_it() -> None:
-    key = fill_key([OBJECTS], 1)
-    assert key == fill_key([evolve(OBJECTS, service="renamed")], 1)
-    assert key != fill_key([OBJECTS], 2)
-    assert key != fill_key([evolve(OBJECTS, count=11)], 1)
 
 
 def test_the_authority_is_throw_away_and_its_keys_private(tmp_path: Path) -> None:
@@ -137,6 +130,11 @@ def test_the_authority_is_throw_away_and_its_keys_private(tmp_path: Path) -> Non
     assert Authority(life).ca_pem != authority.ca_pem
 
 
+def context(folder: Path, **more: Any) -> KitContext:
+    own = (Refusing(most=0), Limits(), None, lambda part, fixed: 1)
+    return KitContext("a", *[folder] * 4, *own, **more)
+
+
 @pytest.mark.parametrize(
     ("address", "upstream", "via", "leaves"),
     [
@@ -149,9 +147,7 @@ def test_the_authority_is_throw_away_and_its_keys_private(tmp_path: Path) -> Non
 def test_a_truth_server_leaves_loopback_where_its_lab_does(
     tmp_path: Path, address: str, upstream: str, via: str | None, leaves: bool
 ) -> None:
-    own = (Refusing(most=0), Limits(), None, lambda part, fixed: 1)
-    context = KitContext("a", *[tmp_path] * 4, *own, address=address)
-    cache = Truth(TruthOptions(role="cache", of="b"), context)
+    cache = Truth(TruthOptions(role="cache", of="b"), context(tmp_path, address=address))
     cache._http, cache._https, cache._admin = 1, None, 2
     behind = Endpoint(scheme="http", address=upstream, port=3, via=via)
     assert cache._config(behind)["allow_any_address"] is leaves
@@ -190,8 +186,7 @@ def test_what_passes_requests_on_answers_no_faster_than_what_it_needs() -> None:
 
 @pytest.mark.parametrize(("woken", "requests"), [(45.0, 50.0), (0.0, 95.0)])
 def test_a_request_that_waited_for_anothers_fetch_is_one_request(woken: float, requests: float) -> None:
-    """Ten users who request five cold objects at the same moment, as Varnish 7.1.1 counted them: 50
-    requests, 45 of which were woken."""
+    """Ten users request five cold objects at once, as Varnish 7.1.1 counted them: 45 of 50 were woken."""
     main = {"client_req": 95.0, "cache_hit": 45.0, "cache_miss": 5.0, "busy_wakeup": woken}
     assert varnish.canonical(main, at_ns=1).values["requests"] == requests
     assert varnish.canonical({"client_req": 7.0}, at_ns=1).values["requests"] == 7.0
@@ -289,40 +284,43 @@ def test_the_link_of_a_server_whose_group_is_refused_is_removed(tmp_path: Path) 
     assert DropLink(name="a") in host.asked
 
 
-def test_files_that_two_need_at_once_are_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    both, write, written = threading.Barrier(2), files._write, list[str]()
+class Meeting:
+    """Two calls at the same time: each waits a moment for the other, and all are noted."""
 
-    def slowly(path: Path, size: int) -> None:
-        written.append(path.name)
+    def __init__(self) -> None:
+        self._both, self.noted = threading.Barrier(2), list[Any]()
+
+    def wait(self, noted: object) -> None:
+        self.noted.append(noted)
         with suppress(threading.BrokenBarrierError):
-            both.wait(0.2)
-        write(path, size)
+            self._both.wait(0.2)
 
-    monkeypatch.setattr(files, "_write", slowly)
-    with ThreadPoolExecutor(2) as pool:
-        [folder, other] = pool.map(lambda _: files.made_files({"a": 5, "b": 6}, tmp_path), range(2))
+    def twice(self, act: Callable[[], Any]) -> list[Any]:
+        with ThreadPoolExecutor(2) as pool:
+            return list(pool.map(lambda _: act(), range(2)))
+
+
+def test_files_that_two_need_at_once_are_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    meeting, write = Meeting(), files._write
+    monkeypatch.setattr(files, "_write", lambda path, size: (meeting.wait(path.name), write(path, size)))
+    [folder, other] = meeting.twice(lambda: files.made_files({"a": 5, "b": 6}, tmp_path))
     assert folder == other
-    assert written == ["a", "b"]
+    assert meeting.noted == ["a", "b"]
     assert {path.name: path.stat().st_size for path in folder.iterdir()} == {"a": 5, "b": 6}
 
 
-def test_two_installations_at_once_install_a_kit_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    both, ran = threading.Barrier(2), list[Sequence[str]]()
+def test_two_installs_at_once_install_a_kit_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    meeting = Meeting()
 
     def slowly(argv: Sequence[str], within_s: float) -> None:
-        ran.append(argv)
         swift.environment(tmp_path).mkdir(exist_ok=True)
-        with suppress(threading.BrokenBarrierError):
-            both.wait(0.2)
+        meeting.wait(argv)
 
     monkeypatch.setattr(swift, "run_installer", slowly)
     monkeypatch.setattr(setup, "check", lambda specs, cache: [])
-    with ThreadPoolExecutor(2) as pool:
-        done = list(pool.map(lambda _: setup.install([spec("a", "swift")], tmp_path, False), range(2)))
+    done = meeting.twice(lambda: setup.install([spec("a", "swift")], tmp_path, False))
     assert sorted(map(len, done)) == [0, 1]
-    assert len(ran) == 2
+    assert len(meeting.noted) == 2
 
 
 @pytest.mark.parametrize(
@@ -345,15 +343,14 @@ def test_swift_runs_as_the_user_of_the_process(tmp_path: Path, monkeypatch: pyte
     """`su` without a dash keeps the names in the environment."""
     for name in ("LOGNAME", "USER"):
         monkeypatch.setenv(name, "somebody-else")
-    context = KitContext("a", *[tmp_path] * 4, Refusing(most=0), Limits(), None, lambda part, fixed: 1)
-    kit = Swift(SwiftOptions(), context)
+    kit = Swift(SwiftOptions(), context(tmp_path, address="fd00::1"))
     kit._ports = {"proxy": 1, "syslog": 2}
     assert f"\nuser = {pwd.getpwuid(os.geteuid()).pw_name}\n" in kit._common("proxy", 1, {})
+    assert kit.url(80, "/a") == "http://[fd00::1]:80/a", "an address of IPv6 is in brackets"
 
 
 def test_two_labs_that_are_up_store_in_separate_folders(tmp_path: Path) -> None:
-    context = KitContext("a", *[tmp_path] * 4, Refusing(most=0), Limits(), None, lambda part, fixed: 1)
-    one, other = (Swift(SwiftOptions(), context) for _ in range(2))
+    one, other = (Swift(SwiftOptions(), context(tmp_path)) for _ in range(2))
     kept = tmp_path / "data" / "key"
     one._holding = one._own_folder(kept)
     assert (one._holding, other._own_folder(kept).name) == (kept, "key-2")
@@ -363,21 +360,13 @@ def test_two_labs_that_are_up_store_in_separate_folders(tmp_path: Path) -> None:
     assert other._own_folder(kept) == kept
 
 
-def test_an_address_of_ipv6_is_in_brackets_in_a_url(tmp_path: Path) -> None:
-    own = (Refusing(most=0), Limits(), None, lambda part, fixed: 1)
-    context = KitContext("a", *[tmp_path] * 4, *own, address="fd00::1")
-    assert Swift(SwiftOptions(), context).url(80, "/a") == "http://[fd00::1]:80/a"
-
-
 def unpacked(study: Path, there: Path) -> None:
     there.mkdir()
     unpack(packed_folder(study), there)
 
 
 @pytest.mark.parametrize("copy", [unpacked, _staged], ids=["run", "install"])
-def test_links_in_a_studys_folder_reach_its_machines_as_files(
-    tmp_path: Path, copy: Callable[[Path, Path], object]
-) -> None:
+def test_links_of_a_study_arrive_as_files(tmp_path: Path, copy: Callable[[Path, Path], object]) -> None:
     study, there = tmp_path / "study", tmp_path / "there"
     study.mkdir()
     (study / "study.yaml").write_text("")
@@ -389,3 +378,189 @@ def test_links_in_a_studys_folder_reach_its_machines_as_files(
     copy(study, there)
     found = {path.name: path.read_text() for path in there.iterdir()}
     assert found == {"study.yaml": "", "data.csv": "a", "same.csv": "a"}
+
+
+class Server:
+    """A server with two limits that bound each other, and one that breaks it."""
+
+    def __init__(self) -> None:
+        self.values = {"low": "5", "high": "10", "poison": "off"}
+        self.writes: list[str] = []
+
+    def parameters(self) -> dict[str, Parameter]:
+        return {name: Parameter(name, value=value) for name, value in self.values.items()}
+
+    def set_parameter(self, name: str, value: str) -> None:
+        if name not in self.values:
+            raise fail("lab-failed", reason=f"Unknown parameter {name}")
+        if name == "low" and int(value) > int(self.values["high"]):
+            raise fail("lab-failed", reason="Must be no more than high")
+        if name == "high" and int(value) < int(self.values["low"]):
+            raise fail("lab-failed", reason="Must be at least low")
+        self.values[name] = value
+        self.writes.append(f"{name}={value}")
+
+    def is_well(self) -> bool:
+        return self.values["poison"] == "off"
+
+
+@pytest.mark.parametrize("wanted", [{"low": 400, "high": 5000}, {"high": 3, "low": 2}])
+def test_dependent_limits_are_set_in_the_servers_order(wanted: dict[str, int]) -> None:
+    server = Server()
+    assert retune(server, wanted, server.is_well) == {}
+    assert {name: int(server.values[name]) for name in wanted} == wanted
+
+
+def test_what_is_refused_is_reported_and_the_rest_is_set() -> None:
+    server = Server()
+    refused = retune(server, {"low": 50, "nothing": 1, "high": 20}, server.is_well)
+    assert refused == {"low": "Must be no more than high", "nothing": "Unknown parameter nothing"}
+    assert server.values == {"low": "5", "high": "20", "poison": "off"}
+
+
+def test_a_server_that_is_not_well_gets_its_old_values_back_newest_first() -> None:
+    server = Server()
+    with pytest.raises(SvloadError, match="failed with high = 500, poison = on, low = 400"):
+        retune(server, {"low": 400, "high": 500, "poison": True}, server.is_well)
+    assert server.values == Server().values
+    assert server.writes[-3:] == ["low=5", "poison=off", "high=10"]
+
+
+def test_whoever_stops_in_the_middle_leaves_nothing_half() -> None:
+    server = Server()
+
+    def stopped() -> bool:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        retune(server, {"high": 500}, stopped)
+    assert server.values["high"] == "10"
+
+
+def test_varnish_reports_its_parameters() -> None:
+    text = """[2, ["param.show", "-j"], 1.5,
+     {"name": "thread_queue_limit", "implemented": true, "value": 20, "default": "20", "minimum": "0", "description": "x"},
+     {"name": "workspace_session", "value": "0.75k", "default": "0.75k", "minimum": "384b", "maximum": "1m", "units": "bytes"},
+     {"name": "not_here", "implemented": false}]"""
+    found = discovered(text, VarnishOptions.parameters)
+    assert set(found) == {"thread_queue_limit", "workspace_session"}
+    queue, workspace = found["thread_queue_limit"], found["workspace_session"]
+    assert [queue.value, queue.default, queue.low, queue.high] == ["20", "20", "0", None]
+    assert queue.change == "live"
+    assert (workspace.unit, workspace.high, workspace.change) == ("bytes", "1m", "restart")
+
+
+@pytest.mark.parametrize(
+    ("option", "parameter", "change"),
+    [("tuning", "thread_queue_limit", "live"), ("tuning", "thread_pool_min", "restart"), ("tuning", "new_one", "restart"),
+     ("storage", None, "restart"), ("nothing", None, "")],
+)  # fmt: skip
+def test_what_a_change_takes_is_declared(option: str, parameter: str | None, change: str) -> None:
+    assert VarnishOptions.change_of(option, parameter) == change
+
+
+HOW_MUCH = (
+    "net.core.somaxconn",
+    "net.ipv4.tcp_rmem",
+    "net.ipv4.conf.all.rp_filter",
+    "fs.file-max",
+    "vm.swappiness",
+)
+OPENS_THE_MACHINE = ("kernel.core_pattern", "kernel.modprobe", "fs.binfmt_misc.register", "vm.mmap_min_addr")
+NO_SETTING = ("net", "net.core", "net.core/../../kernel.core_pattern")
+
+
+def test_only_settings_that_say_how_much_may_be_named() -> None:
+    named = [name for name in (*HOW_MUCH, *OPENS_THE_MACHINE, *NO_SETTING) if may_be_set(name)]
+    assert named == [*HOW_MUCH]
+    changes = ("restart", "live", "restart")  # what a listener takes when it begins needs a restart
+    asked = ("net.core.somaxconn", "net.ipv4.tcp_max_syn_backlog", "net.ipv4.never_heard_of")
+    assert tuple(map(kernel_change, asked)) == changes
+
+
+# mistakes about servers, reported together with a study's other mistakes by file and line
+
+
+STUDY = """\
+name: servers
+lab:
+  backend: {kit: truth, role: store, workers: 4}
+  cache: {kit: truth, role: cache, of: backend, workers: "${workers}"}
+  mine: {run: "./server --port ${port}", ready: GET /health}
+factors:
+  workers: [2, 4]
+requests:
+  fetch: {get: http://cache/x, timeout: 5s}
+traffic:
+  crowd: {executor: constant-vus, vus: 4, request: fetch}
+measure: {duration: 2s, replicates: 3}
+profiles:
+  elsewhere:
+    lab: {backend: {kit: of-elsewhere, speed: 9}}
+"""
+
+
+def told(folder: Path, text: str, profile: str | None = None) -> list[tuple[int, Problem]]:
+    (folder / "study.yaml").write_text(text, encoding="utf-8")
+    try:
+        load_study(folder, profile=profile, kits=kit_options(), check_lab=find_mistakes)
+    except SvloadError as error:
+        return [(int(problem.place.rpartition(":")[2]), problem) for problem in error.problems]
+    return []
+
+
+def test_the_study_is_sound_and_another_machines_kit_is_no_mistake_of_this_one(tmp_path: Path) -> None:
+    assert told(tmp_path, STUDY) == []
+    ((line, problem),) = told(tmp_path, STUDY, "elsewhere")
+    assert (line, problem.code) == (15, "study-unknown-name")
+    assert "of-elsewhere" in str(problem)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "says"),
+    [
+        ("workers: 4}", "wrokers: 4}", 3, "“workers”"),
+        ("workers: 4}", "workers: many}", 3, "lab.backend.workers"),
+        ("role: store, ", "", 3, "role"),
+        ("role: store", "role: stor", 3, "“store”"),
+        ("of: backend", "of: backnd", 4, "“backend”"),
+        ("role: cache, of: backend", "role: cache", 4, "`of`"),
+        ("workers: 4}", "workers: 4, tls: stunnel}", 3, "no such TLS front"),
+        ("workers: 4}", "workers: 4, tls: 5}", 3, "terminate TLS"),
+        ("workers: 4}", "workers: 4, service_time: 2}", 3, "unit is missing"),
+        ("workers: 4}", "workers: 4, memory: 1 GB/s}", 3, "does not fit"),
+        ("workers: 4}", "workers: 4, memory: 1 gb}", 3, "Write “1 GB” or “1 GiB”."),
+        ("kit: truth, role: store", "kit: truht, role: store", 3, "“truth”"),
+        ('run: "./server --port ${port}", ready: GET /health', "kit: external", 5, "needs “at”"),
+        ("workers: 4}", "workers: 4, link: 10 Mbit/s}", 3, "lab.backend.link"),
+        ("workers: 4}", "workers: 4, link: {latency: 20 s}}", 3, "lab.backend.link"),
+        ("workers: 4}", "workers: 4, link: {speed: 10 Mbit/s}}", 3, "lab.backend.link"),
+        ("workers: 4}", "workers: 4, disk_rate: 10 MB/s}", 3, "disk_rate"),
+        ("workers: 4}", "workers: 4, disk_rate: {reads: 10 MB/s}}", 3, "disk_rate"),
+        ("workers: 4}", "workers: 4, disk_rate: {read: 10 MB}}", 3, "disk_rate"),
+        ("workers: 4}", "workers: 4, disk_rate: {}}", 3, "disk_rate"),
+        ("[2, 4]", "[2, -4]", 4, "-4"),
+        ("GET /health", "POST /health", 5, "GET and a path"),
+    ],
+)
+def test_one_mistake_among_the_servers(tmp_path: Path, old: str, new: str, line: int, says: str) -> None:
+    assert STUDY.count(old) == 1
+    ((found, problem),) = told(tmp_path, STUDY.replace(old, new))
+    assert found == line
+    assert says in str(problem)
+
+
+def test_they_are_reported_beside_mistakes_that_keep_cases_from_being_made(tmp_path: Path) -> None:
+    """Each of the other mistakes prevents resolving any case; options used to be checked after that."""
+    text = STUDY
+    for old, new in (
+        ("workers: 4}", "wrokers: 4}"),
+        ("of: backend", "of: backnd"),
+        ("timeout: 5s", "timeout: 5"),
+        ("vus: 4", 'vus: "${worker}"'),
+        ("duration: 2s", "duration: soon"),
+        ("[2, 4]", "[]"),
+    ):
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    assert [line for line, _ in told(tmp_path, text)] == [3, 4, 7, 9, 11, 12]

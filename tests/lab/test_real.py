@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import socket
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from tests.servers import completed
 
-from svload.lab import memcache
+from svload.host import Agent, start_agent
+from svload.host.machine import fabric
+from svload.lab import Lab, memcache
 from svload.lab.kits.nginx import DIRECTIVES, OWN
 from svload.lab.server import path_of
 from svload.model.errors import SvloadError
-from svload.model.facts import Counters, Endpoint, ServiceFacts
-from svload.model.study import ObjectSet
+from svload.model.facts import Endpoint
+from svload.model.study import ObjectSet, ServiceSpec
+from svload.watch import monitors_for
 from svload.watch.monitors.mariadb import MariadbMonitor
 
-from .conftest import gone, settings_of, settled, sizes, spec
+from .conftest import gone, mariadb, pids_of, redis, settings_of, settled, sizes, spec
 
 pytestmark = pytest.mark.real
 
@@ -37,7 +40,7 @@ def test_nginx_serves_files_over_both_schemes_and_counts_its_own_ports(lab_of: A
     assert settled(lab, "site", wanted, before) == wanted
     assert settings_of(facts) == {"backlog": "333"}
     assert facts.version.startswith("1.")
-    pids = [process.pid for process in facts.processes]
+    pids = pids_of(facts)
     lab.down()
     assert gone(pids)
 
@@ -71,58 +74,41 @@ def test_varnish_counts_true_hits_and_misses_and_forgets_on_reset(lab_of: Any, n
     proof = lab.reset(["cache"])["cache"]
     assert (proof["n_object"], proof["client_req"], proof["cache_hit"]) == (0, 0, 0)
     assert through("https", first) == first
-    site: Counters = lab.counters()["site"]
-    assert site.values["requests"] == 1 + 10 + 10 + 1, "nginx saw the misses and nothing else"
-    pids = [process.pid for one in facts.values() for process in one.processes]
+    requests = lab.counters()["site"].values["requests"]
+    assert requests == 1 + 10 + 10 + 1, "nginx saw the misses and nothing else"
+
+    before = lab.counters()["cache"].values
+    lost = sizes(at["http://cache"], "/nothing", times=3, Host="cache")
+    assert [status for status, _ in lost] == [404] * 3
+    secret = sizes(at["http://cache"], "/a", times=3, Authorization="Basic none", Host="cache")
+    assert secret == [(200, 2000)] * 3
+    assert settled(lab, "cache", {"hits": 0.0}, before) == {"hits": 0.0}, "nothing of these is kept"
+    assert lab.counters()["site"].values["requests"] >= requests + 6
+    pids = pids_of(*facts.values())
     assert len(pids) == 4
     lab.down()
     assert gone(pids)
 
 
-def test_errors_and_answers_for_credentials_are_not_kept(lab_of: Any, needs: Any) -> None:
-    needs("nginx", "varnishd")
-    lab = lab_of(spec("site", "nginx", files={"/a": 2000}), spec("cache", "varnish", of="site"))
-    lab.up()
-    at = lab.endpoints()["http://cache"]
-    before = lab.counters()["cache"].values
-    assert [status for status, _ in sizes(at, "/nothing", times=3, Host="cache")] == [404] * 3
-    assert sizes(at, "/a", times=3, Authorization="Basic none", Host="cache") == [(200, 2000)] * 3
-    assert settled(lab, "cache", {"hits": 0.0}, before) == {"hits": 0.0}
-    assert lab.counters()["site"].values["requests"] >= 6
-
-
-def test_memcached_reports_its_settings(lab_of: Any, needs: Any) -> None:
+@pytest.mark.parametrize(
+    ("asked", "found", "why"),
+    [(32 << 20, 32 << 20, ""), (64 << 10, 2 << 20, "memcached counts in MiB, and takes 2 at least")],
+)
+def test_memcached_reports_its_settings_and_why_it_holds_more(
+    lab_of: Any, needs: Any, asked: int, found: int, why: str
+) -> None:
     needs("memcached")
-    lab = lab_of(spec("store", "memcached", connections=2048, item_memory="32 MiB"))
+    lab = lab_of(spec("store", "memcached", connections=2048, item_memory=f"{asked >> 10} KiB"))
     facts = lab.up()["store"]
     assert [end.scheme for end in facts.endpoints] == ["tcp"]
-    held = {"memcached.connections": "2048", "memcached.item_memory_bytes": str(32 << 20)}
-    assert settings_of(facts) == held
+    connections, memory = sorted(facts.settings, key=lambda one: one.name)
+    assert (connections.name, connections.found, connections.why) == ("memcached.connections", "2048", "")
+    assert memory.name == "memcached.item_memory_bytes"
+    assert (memory.asked, memory.found, memory.why) == (str(asked), str(found), why)
     where = facts.admin["memcached"]
     assert lab.reset(["store"])["store"]["cmd_flush"] == 1
     assert memcache.stats(where["address"], where["port"])["curr_items"] == "0"
     assert lab.counters()["store"].values["hits"] == 0
-
-
-def test_memcached_explains_why_it_holds_more_than_its_setting(lab_of: Any, needs: Any) -> None:
-    needs("memcached")
-    lab = lab_of(spec("store", "memcached", item_memory="64 KiB"))
-    settings = {one.name: one for one in lab.up()["store"].settings}
-    memory = settings["memcached.item_memory_bytes"]
-    assert (memory.asked, memory.found) == (str(64 << 10), str(2 << 20))
-    assert memory.why == "memcached counts in MiB, and takes 2 at least"
-    assert settings["memcached.connections"].why == ""
-
-
-def redis_says(endpoint: Endpoint, *commands: str) -> list[str]:
-    """Return one line of answer to each command."""
-    with socket.create_connection((endpoint.address, endpoint.port), 5) as line, line.makefile("rw") as both:
-        text = []
-        for command in commands:
-            both.write(f"{command}\r\n")
-            both.flush()
-            text.append(both.readline().strip())
-        return text
 
 
 def test_redis_counts_its_load_forgets_on_reset_and_takes_its_options_live(lab_of: Any, needs: Any) -> None:
@@ -135,17 +121,21 @@ def test_redis_counts_its_load_forgets_on_reset_and_takes_its_options_live(lab_o
     tuned = {name: str(value) for name, value in tuning.items()}
     assert settings_of(facts) == {"maxclients": "200", "io-threads": "1"} | memory | tuned
     at = lab.endpoints()["tcp://store"]
-    assert redis_says(at, "SET a 1", "SET b 2") == ["+OK", "+OK"]
+    with redis(at) as say:
+        assert [say("SET", "a", "1"), say("SET", "b", "2")] == ["OK", "OK"]
     assert lab.reset(["store"])["store"]["keys"] == 0
     before = lab.counters()["store"].values
-    assert redis_says(at, "GET a", "SET a 1", "EXISTS a", "EXISTS b") == ["$-1", "+OK", ":1", ":0"]
+    with redis(at) as say:
+        asked = (("GET", "a"), ("SET", "a", "1"), ("EXISTS", "a"), ("EXISTS", "b"))
+        assert [say(*words) for words in asked] == [None, "OK", 1, 0]
     grown = {name: value - before[name] for name, value in lab.counters()["store"].values.items()}
     assert grown == {"requests": 4, "hits": 1, "misses": 2, "connections": 1}
-    pids = [process.pid for process in facts.processes]
+    pids = pids_of(facts)
     assert lab.apply([spec("store", "redis", item_memory="32 MiB", eviction="volatile-ttl", **options)]) == []
     found = settings_of(lab.facts()["store"])
     assert (found["maxmemory"], found["maxmemory-policy"]) == (str(32 << 20), "volatile-ttl")
-    assert redis_says(at, "GET a") == ["$1"], "what it held is still there"
+    with redis(at) as say:
+        assert say("GET", "a") == "1", "what it held is still there"
     lab.down()
     assert gone(pids)
 
@@ -158,15 +148,6 @@ def test_what_redis_refuses_is_reported_with_its_own_words(lab_of: Any, needs: A
     assert found.value.problems[0].code == "service-died"
 
 
-def asked_of(facts: ServiceFacts, statement: str, user: str = "lab", password: str = "lab") -> str:
-    """Return MariaDB's answers to its user, over TCP."""
-    [at] = facts.endpoints
-    client = ["mariadb", "--no-defaults", f"--host={at.address}", f"--port={at.port}", f"--user={user}"]
-    form = ["--batch", "--skip-column-names", "lab", f"--execute={statement}"]
-    done = completed([*client, f"--password={password}", *form])
-    return (done.stdout + done.stderr).strip()
-
-
 def test_mariadb_is_created_counted_and_reset(lab_of: Any, needs: Any, tmp_path: Path) -> None:
     needs("mariadbd", "mariadb-install-db", "mariadb")
     tables = "CREATE TABLE users (name VARCHAR(9) PRIMARY KEY); INSERT INTO users VALUES ('ada');"
@@ -175,15 +156,16 @@ def test_mariadb_is_created_counted_and_reset(lab_of: Any, needs: Any, tmp_path:
     options: dict[str, Any] = {"sql": "tables.sql", "buffer_pool": "64 MiB", "tuning": tuning}
     lab = lab_of(spec("db", "mariadb", connections=20, **options))
     facts = lab.up()["db"]
+    [at] = facts.endpoints
     tuned = {"thread_cache_size": "5", "back_log": "33", "innodb_buffer_pool_size": str(64 << 20)}
     assert settings_of(facts) == {"max_connections": "20"} | tuned
     assert "MariaDB" in facts.version
     before = lab.counters()["db"].values
-    assert asked_of(facts, "INSERT INTO users VALUES ('ben'); SELECT COUNT(*) FROM users") == "2"
+    assert mariadb(at, "INSERT INTO users VALUES ('ben'); SELECT COUNT(*) FROM users") == "2"
     grown = {name: value - before[name] for name, value in lab.counters()["db"].values.items()}
     assert grown == {"requests": 2, "connections": 1}
-    assert "Access denied" in asked_of(facts, "SELECT 1", password="wrong")
-    assert "denied" in asked_of(facts, "SELECT * FROM mysql.global_priv")
+    assert "Access denied" in mariadb(at, "SELECT 1", password="wrong")
+    assert "denied" in mariadb(at, "SELECT * FROM mysql.global_priv")
 
     monitor = MariadbMonitor("db", {"admin": facts.admin})
     readings = {reading.metric: reading.value for reading in monitor.sample()}
@@ -194,10 +176,10 @@ def test_mariadb_is_created_counted_and_reset(lab_of: Any, needs: Any, tmp_path:
 
     proof = lab.reset(["db"])["db"]
     assert proof["tables"] == 1
-    assert asked_of(facts, "SELECT name FROM users") == "ada"
+    assert mariadb(at, "SELECT name FROM users") == "ada"
     assert lab.apply([spec("db", "mariadb", connections=30, **options)]) == []
-    assert asked_of(facts, "SELECT @@max_connections") == "30"
-    pids = [process.pid for process in facts.processes]
+    assert mariadb(at, "SELECT @@max_connections") == "30"
+    pids = pids_of(facts)
     lab.down()
     assert gone(pids)
 
@@ -245,8 +227,7 @@ def test_a_hitch_front_stands_before_a_truth_server_too(lab_of: Any, needs: Any)
 
 
 def _is_taken(folder: Path, directive: str) -> bool:
-    """Return whether nginx knows it in its http block as a directive with a value and no block; it is
-    written without a value."""
+    """Return whether nginx's http block knows this directive as one with a value and no block."""
     config = folder / "nginx.conf"
     config.write_text(f"events {{}}\nhttp {{ {directive}; }}\n")
     command = [path_of("nginx"), "-t", "-q", "-e", "stderr", "-p", str(folder), "-c", str(config)]
@@ -258,3 +239,87 @@ def test_nginx_takes_the_directives_that_a_study_may_tune(needs: Any, tmp_path: 
     others = {"sendfle", "proxy_pass", "upstream", "load_module"}
     taken = {name for name in DIRECTIVES | OWN | others if _is_taken(tmp_path, name)}
     assert taken == DIRECTIVES | OWN
+
+
+# behind a link of 5 MB/s and 10 ms: they come up and answer, clients see the rate and the latency, and monitors read
+
+
+LINK = {"rate": "5 MB/s", "latency": "10 ms"}
+RATE, LATENCY_S = 5_000_000, 0.01
+SIZE = 2_500_000
+
+
+def redis_says(at: Endpoint, size: int) -> int:
+    """SET then GET, so that the value crosses the link both ways."""
+    with redis(at) as say:
+        assert say("SET", "a", "x" * size) == "OK"
+        return len(say("GET", "a"))
+
+
+class Case(NamedTuple):
+    """A linked server, with what it needs; `ways`: how often its answer crosses the link in `says`."""
+
+    needed: tuple[str, ...]
+    specs: tuple[ServiceSpec, ...]
+    says: Callable[[Endpoint, int], int]
+    ways: int
+
+
+CASES = {
+    "redis": Case(("redis-server",), (spec("store", "redis", link=LINK),), redis_says, 2),
+    "mariadb": Case(("mariadbd", "mariadb-install-db", "mariadb"), (spec("store", "mariadb", link=LINK),), lambda at, size: len(mariadb(at, f"SELECT REPEAT('x', {size})")), 1),
+    "varnish": Case(
+        ("varnishd", "nginx"),
+        (spec("site", "nginx", files={"/10": 10, f"/{SIZE}": SIZE}), spec("store", "varnish", of="site", storage="64 MiB", link=LINK)),
+        lambda at, size: sizes(at, f"/{size}")[0][1],
+        1,
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture
+def linked(tmp_path: Path, needs: Callable[..., None]) -> Iterator[Agent]:
+    """Return an agent whose lab has its own network, which this thread has entered."""
+    needs("root")
+    if why := fabric.lacking(latency=True):
+        pytest.skip(why)
+    with start_agent(tmp_path / "agent", "test", own_network=True) as agent, agent.joined():
+        yield agent
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_its_link_is_seen(linked: Agent, tmp_path: Path, needs: Callable[..., None], name: str) -> None:
+    case = CASES[name]
+    needs(*case.needed)
+    lab = Lab(case.specs, linked, tmp_path / "work", tmp_path / "cache", study_dir=tmp_path)
+    try:
+        facts = lab.up()["store"]
+        [at] = facts.endpoints
+        assert at.address.startswith("10.203.")
+        held = {"link_rate_bytes_per_s": str(RATE), "link_latency_s": str(LATENCY_S)}
+        assert settings_of(facts).items() >= held.items()
+        case.says(at, 10)
+        began = sampled(facts.model_dump(mode="json"))
+        case.says(at, SIZE)
+        ended = sampled(facts.model_dump(mode="json"))
+        assert {"link", name} <= {monitor for monitor, _ in ended}
+        sent = ended["link", "link_out_bytes_total"] - began["link", "link_out_bytes_total"]
+        assert 1 < sent / SIZE < 1.2, "headers included"
+        assert ended["link", "link_rate_bytes"] == RATE
+        if case.ways == 2:
+            came = ended["link", "link_in_bytes_total"] - began["link", "link_in_bytes_total"]
+            assert 1 < came / SIZE < 1.2
+        assert lab.counters()["store"].values["requests"] > 0
+        assert lab.alive() == []
+    finally:
+        lab.down()
+
+
+def sampled(facts: dict[str, Any]) -> dict[tuple[str, str], float]:
+    """Return one reading of every monitor of the service."""
+    found = {}
+    for kind in monitors_for(facts):
+        monitor = kind(facts["service"], facts)
+        found |= {(kind.name, reading.metric): reading.value for reading in monitor.sample()}
+        monitor.close()
+    return found

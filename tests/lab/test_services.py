@@ -1,5 +1,4 @@
-"""Services that know each other, are built from source, have replicas or more than one port; and error
-messages for mistakes."""
+"""Services that know each other, are built from source, have replicas, or more than one port."""
 
 from __future__ import annotations
 
@@ -7,7 +6,7 @@ import dataclasses
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,12 +16,12 @@ import pytest
 from tests.bounds import HANG_S
 from tests.servers import program, wait_until
 
-from svload.host import Agent
 from svload.host.machine.page_cache import in_page_cache
 from svload.lab import Lab, find_mistakes
 from svload.lab.builds import TOOLS, source_files
 from svload.lab.names import endpoints
 from svload.model.errors import SvloadError
+from svload.model.facts import ServiceFacts
 from svload.model.study import ServiceSpec
 
 from .conftest import spec
@@ -39,26 +38,10 @@ Make = Callable[..., Lab]
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """Return a study's folder with a server."""
-    study = tmp_path / "study"
-    study.mkdir()
-    (study / "teller.py").write_text(TELLER)
-    return study
-
-
-@pytest.fixture
-def lab(host: Agent, folder: Path, tmp_path: Path) -> Iterator[Make]:
-    """Return lab(**services) → a lab of commands."""
-    made: list[Lab] = []
-
-    def make(**services: dict[str, Any]) -> Lab:
-        made.append(Lab(specs(**services), host, tmp_path / "work", tmp_path / "cache", study_dir=folder))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.down()
+def lab(lab_of: Callable[..., Lab], tmp_path: Path) -> Make:
+    """Return lab(**services) → a lab of commands, in a study's folder with a server."""
+    (tmp_path / "teller.py").write_text(TELLER)
+    return lambda **services: lab_of(*specs(**services))
 
 
 def specs(**services: dict[str, Any]) -> list[ServiceSpec]:
@@ -69,8 +52,10 @@ def teller(words: str = "${port}", **options: Any) -> dict[str, Any]:
     return {"run": f"{sys.executable} teller.py {words}", **options}
 
 
-def told(url: str) -> dict[str, Any]:
-    with urlopen(url, timeout=HANG_S) as answer:
+def told(at: ServiceFacts | int) -> dict[str, Any]:
+    """Return what a server (by its facts, or its port) was started with."""
+    port = at if isinstance(at, int) else at.endpoints[0].port
+    with urlopen(f"http://127.0.0.1:{port}/", timeout=HANG_S) as answer:
         found: dict[str, Any] = json.load(answer)
         return found
 
@@ -82,10 +67,10 @@ def refused(**services: dict[str, Any]) -> list[str]:
 def test_a_service_gets_the_address_of_another_and_starts_after_it(lab: Make) -> None:
     app = teller("${port} ${db.port} ${db.host}", environment={"DB": "${db.url}"})
     facts = lab(app=app, db=teller(needs=[])).up()
-    app, db = facts["app"].endpoints[0], facts["db"].endpoints[0]
-    found = told(f"http://127.0.0.1:{app.port}/")
-    assert found["args"] == [str(app.port), str(db.port), "127.0.0.1"]
-    assert found["env"]["DB"] == f"http://127.0.0.1:{db.port}"
+    port, db = facts["app"].endpoints[0].port, facts["db"].endpoints[0].port
+    found = told(port)
+    assert found["args"] == [str(port), str(db), "127.0.0.1"]
+    assert found["env"]["DB"] == f"http://127.0.0.1:{db}"
 
 
 def test_what_another_does_not_offer_is_reported_with_what_it_does(lab: Make) -> None:
@@ -93,11 +78,26 @@ def test_what_another_does_not_offer_is_reported_with_what_it_does(lab: Make) ->
         lab(app=teller("${port} ${db.socket}"), db=teller()).up()
 
 
-def test_needs_must_be_services_and_no_circle() -> None:
-    assert any("data" in one for one in refused(app=teller(needs=["data"]), db=teller()))
-    assert any("circle" in one for one in refused(app=teller(needs=["db"]), db=teller(needs="app")))
-    assert any("circle" in one for one in refused(app=teller("${port} ${db.port}"), db=teller(needs="app")))
-    assert not refused(app=teller(needs=["db"]), db=teller())
+CIRCLES = [(teller(needs=["db"]), teller(needs="app")), (teller("${port} ${db.port}"), teller(needs="app"))]
+
+
+@pytest.mark.parametrize(
+    ("says", "services"),
+    [
+        ("data", {"app": teller(needs=["data"]), "db": teller()}),
+        *(("circle", {"app": app, "db": db}) for app, db in CIRCLES),
+        ("", {"app": teller(needs=["db"]), "db": teller()}),
+        ("2 replicas, each with a port", {"app": teller("${port} ${web.port}"), "web": teller(replicas=2)}),
+        ("listen on one port", {"web": teller(replicas=2, port=9000)}),
+        ("forwards to one server", {"cache": {"kit": "varnish", "of": "web"}, "web": teller(replicas=2)}),
+        ("", {"front": {"kit": "nginx", "of": "web"}, "web": teller(replicas=2)}),
+        ("", {"cache": {"kit": "varnish", "of": "web"}, "web": teller(replicas=1)}),
+    ],
+)
+def test_what_a_service_may_name(says: str, services: dict[str, dict[str, Any]]) -> None:
+    """No other than services, no circle, and of several servers no single address."""
+    found = refused(**services)
+    assert any(says in one for one in found) if says else not found
 
 
 def test_a_change_or_a_restart_of_a_service_restarts_those_that_name_it(lab: Make) -> None:
@@ -105,27 +105,24 @@ def test_a_change_or_a_restart_of_a_service_restarts_those_that_name_it(lab: Mak
     up = lab(app=app, db=teller(), other=other)
     up.up()
     assert up.apply(specs(app=app, db=teller("${port} anew"), other=other)) == ["app", "db"]
-    before = {name: facts.processes[0].pid for name, facts in up.facts().items()}
+    before = up.facts()
     assert up.restart(["db"]) == ["app", "db"]
-    after = {name: facts.processes[0].pid for name, facts in up.facts().items()}
-    assert {name for name in before if before[name] != after[name]} == {"app", "db"}
+    changed = {name for name, facts in up.facts().items() if facts.processes != before[name].processes}
+    assert changed == {"app", "db"}
     wait_until(lambda: not up.alive())
 
 
 def test_further_ports_have_endpoints_of_their_own(lab: Make) -> None:
-    up = lab(app=teller("${port},${port.admin}", ports=["admin"], ready="GET admin/health"))
-    facts = up.up()
-    known = endpoints(facts)
+    known = endpoints(
+        lab(app=teller("${port},${port.admin}", ports=["admin"], ready="GET admin/health")).up()
+    )
     assert set(known) == {"http://app", "http://app.admin"}
     ports = f"{known['http://app'].port},{known['http://app.admin'].port}"
-    assert told(f"http://127.0.0.1:{known['http://app.admin'].port}/")["args"] == [ports]
+    assert told(known["http://app.admin"].port)["args"] == [ports]
 
 
 def test_a_service_of_dialogues_has_a_tcp_endpoint(lab: Make) -> None:
     assert set(endpoints(lab(app=teller(tcp=True, ready="tcp")).up())) == {"tcp://app"}
-
-
-# replicas
 
 
 def test_replicas_are_servers_of_their_own_and_one_service(lab: Make) -> None:
@@ -134,7 +131,7 @@ def test_replicas_are_servers_of_their_own_and_one_service(lab: Make) -> None:
     assert list(facts) == ["web"]
     ports = [one.port for one in facts["web"].endpoints]
     assert len(set(ports)) == 3
-    assert [told(f"http://127.0.0.1:{port}/")["args"][1] for port in ports] == ["1", "2", "3"]
+    assert [told(port)["args"][1] for port in ports] == ["1", "2", "3"]
     assert [one.name for one in facts["web"].processes] == ["server[1]", "server[2]", "server[3]"]
     assert endpoints(facts) == {}, "no one of them is meant by the service's name"
 
@@ -148,20 +145,10 @@ def test_the_number_of_replicas_may_change_and_the_others_stay(lab: Make) -> Non
     facts = up.facts()
     assert facts["web"].processes[0].pid == first["web"].processes[0].pid
     addresses = ",".join(one.connects_to for one in facts["web"].endpoints)
-    assert told(f"http://127.0.0.1:{facts['front'].endpoints[0].port}/")["args"][1] == addresses
+    assert told(facts["front"])["args"][1] == addresses
     assert up.apply(specs(front=behind, web=teller(replicas=1))) == ["front"]
     assert len(up.facts()["web"].endpoints) == 1
 
-
-def test_one_address_of_several_is_refused() -> None:
-    assert any("2 replicas, each with a port" in one for one in refused(app=teller("${port} ${web.port}"), web=teller(replicas=2)))  # fmt: skip
-    assert any("listen on one port" in one for one in refused(web=teller(replicas=2, port=9000)))
-    assert any("forwards to one server" in one for one in refused(cache={"kit": "varnish", "of": "web"}, web=teller(replicas=2)))  # fmt: skip
-    assert not refused(front={"kit": "nginx", "of": "web"}, web=teller(replicas=2))
-    assert not refused(cache={"kit": "varnish", "of": "web"}, web=teller(replicas=1))
-
-
-# builds
 
 MAKEFILE = """\
 build/server: server.sh
@@ -173,9 +160,9 @@ SERVER = "#!/bin/sh\nexec {python} teller.py $1\n"
 
 
 @pytest.fixture
-def source(folder: Path, tmp_path: Path) -> Path:
+def source(tmp_path: Path) -> Path:
     """Return a source that leaves a line wherever it is built."""
-    target = folder / "target"
+    target = tmp_path / "target"
     (target / "build").mkdir(parents=True)
     (target / "Makefile").write_text(MAKEFILE.format(log=tmp_path / "builds.txt"))
     (target / "server.sh").write_text(SERVER.format(python=sys.executable))
@@ -196,19 +183,16 @@ def test_a_source_is_built_once_and_again_when_it_changes(lab: Make, source: Pat
     up = lab(app=built(replicas=2))
     up.up()
     assert builds(tmp_path) == 1, "two servers, one build"
-    up.restart(["app"])
-    assert builds(tmp_path) == 1
-    (source / "build" / "left").write_text("what a build left behind is no source")
-    up.restart(["app"])
-    assert builds(tmp_path) == 1
-    (source / "server.sh").write_text(SERVER.format(python=sys.executable) + "# another\n")
-    up.restart(["app"])
-    assert builds(tmp_path) == 2
-
-
-def test_words_for_the_tool_are_part_of_what_is_built(lab: Make, source: Path, tmp_path: Path) -> None:
+    left = (source / "build" / "left", "what a build left behind is no source")
+    changed = (source / "server.sh", SERVER.format(python=sys.executable) + "# another\n")
+    for count, change in ((1, None), (1, left), (2, changed)):
+        if change:
+            change[0].write_text(change[1])
+        up.restart(["app"])
+        assert builds(tmp_path) == count
+    up.down()
     lab(app=built(), other=built(build={"make": "target", "args": "CFLAGS=-O2"})).up()
-    assert builds(tmp_path) == 2
+    assert builds(tmp_path) == 3, "words for the tool are part of what is built"
 
 
 def test_what_maven_leaves_in_each_module_is_no_source(tmp_path: Path) -> None:
@@ -258,22 +242,18 @@ def test_only_what_lies_beside_the_study_is_built(lab: Make, source: Path, where
         lab(app=built(build={"make": where})).up()
 
 
-def test_an_environment_for_python_is_built_of_a_requirements_file(lab: Make, folder: Path) -> None:
-    (folder / "requirements.txt").write_text("# none\n")
+def test_an_environment_for_python_is_built_of_a_requirements_file(lab: Make, tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("# none\n")
     up = lab(app={"run": "${build}/bin/python teller.py ${port}", "build": {"pip": "requirements.txt"}})
-    facts = up.up()
-    prefix = told(f"http://127.0.0.1:{facts['app'].endpoints[0].port}/")["prefix"]
+    prefix = told(up.up()["app"])["prefix"]
     assert prefix != sys.prefix, "the interpreter of its own environment"
     assert (Path(prefix) / "pyvenv.cfg").exists()
-
-
-# files
 
 
 def test_files_are_made_once_and_named_to_the_command(lab: Make) -> None:
     up = lab(app=teller("${port} ${files}", files={"1KB": "1 kB", "1MB": "1 MB"}))
     facts = up.up()
-    folder = Path(told(f"http://127.0.0.1:{facts['app'].endpoints[0].port}/")["args"][1])
+    folder = Path(told(facts["app"])["args"][1])
     assert {path.name: path.stat().st_size for path in folder.iterdir()} == {"1KB": 1000, "1MB": 1_000_000}
     inode = (folder / "1MB").stat().st_ino
     up.restart(["app"])
@@ -297,30 +277,26 @@ def test_options_that_cannot_be_followed_are_refused(options: dict[str, Any]) ->
     assert refused(app=(built if "build" in str(options) else teller)(**options))
 
 
-def test_a_folder_beside_the_study_may_be_its_files(lab: Make, folder: Path) -> None:
-    (folder / "data").mkdir()
-    (folder / "data" / "a").write_bytes(bytes(5000))
-    up = lab(app=teller("${port}", files="data"))
-    up.up()
-    assert up.counters()["app"].values["file_bytes"] == 5000
-    with pytest.raises(SvloadError, match="no folder “other”"):
-        up.apply(specs(app=teller("${port}", files="other")))
-
-
-def test_dropped_files_are_in_the_page_cache_no_more(lab: Make, folder: Path) -> None:
-    (folder / "data").mkdir()
-    file = folder / "data" / "a"
+def test_a_folder_beside_the_study_may_be_its_files(lab: Make, tmp_path: Path) -> None:
+    """Dropped files are in the page cache no more."""
+    file = tmp_path / "data" / "a"
+    file.parent.mkdir()
     file.write_bytes(bytes(3_000_000))
-    up = lab(app=teller("${port}", files="data"))
+    up = lab(app=teller("${port}", files="data"), bare=teller())
     up.up()
+    assert up.counters()["app"].values["file_bytes"] == 3_000_000
+    with pytest.raises(SvloadError, match="names no files"):
+        up.drop_cache(["bare"])
     file.read_bytes()
-    before = in_page_cache(folder / "data")
+    before = in_page_cache(file.parent)
     proof = up.drop_cache(["app"])["app"]
     assert proof["files_bytes"] == 3_000_000
     assert proof["resident_before_bytes"] == before.resident_bytes > 2_900_000
+    assert file.read_bytes() == bytes(3_000_000)
+    with pytest.raises(SvloadError, match="no folder “other”"):
+        up.apply(specs(app=teller("${port}", files="other"), bare=teller()))
     if proof["resident_after_bytes"] > 30_000:
         pytest.skip("this file system has no disk below it")
-    assert file.read_bytes() == bytes(3_000_000)
 
 
 def test_files_that_its_build_made_may_be_its_files(lab: Make, source: Path) -> None:
@@ -332,10 +308,3 @@ def test_files_that_its_build_made_may_be_its_files(lab: Make, source: Path) -> 
     assert up.drop_cache(["app"])["app"]["files_bytes"] == 7000
     with pytest.raises(SvloadError, match="no folder “none”"):
         up.apply(specs(app={**text, "files": "${build}/none"}))
-
-
-def test_a_service_without_files_has_none_to_drop(lab: Make) -> None:
-    up = lab(app=teller())
-    up.up()
-    with pytest.raises(SvloadError, match="names no files"):
-        up.drop_cache(["app"])

@@ -1,5 +1,4 @@
-"""A ring of three object servers with three copies: what is stored where, which server replaces a stopped
-one, and when all copies are complete again."""
+"""A ring of three object servers with three copies: what is where while one is away, and after it."""
 
 from __future__ import annotations
 
@@ -26,6 +25,8 @@ from svload.lab.kits.swift import SwiftOptions, _daemons
 from svload.model.errors import SvloadError
 from svload.model.facts import Endpoint
 from svload.model.study import ServiceSpec
+
+from .conftest import procs
 
 SPEC = ServiceSpec(
     name="backend",
@@ -200,7 +201,3 @@ def test_each_updater_has_the_device_of_its_server_alone() -> None:
     options = SwiftOptions(object_servers=3, object_replicas=3, updater_interval="7s")
     text = _daemons(options, Path("/devices/of-2"))
     assert "[object-updater]\ninterval = 7\ndevices = /devices/of-2\n" in text
-
-
-def procs(path: str) -> set[int]:
-    return {int(pid) for pid in Path(path, "cgroup.procs").read_text().split()}

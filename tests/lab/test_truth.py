@@ -16,7 +16,7 @@ from svload.model.errors import SvloadError
 from svload.model.study import ObjectSet, ServiceSpec
 from svload.watch.http import AdminConnection
 
-from .conftest import gone, settings_of, sizes, spec
+from .conftest import gone, pids_of, settings_of, sizes, spec
 
 pytestmark = pytest.mark.truth
 OBJECTS = ObjectSet(name="objects", service="backend", containers=5, count=300, size={"constant": 4096})
@@ -32,11 +32,17 @@ def cache() -> ServiceSpec:
 
 @pytest.fixture
 def lab(lab_of: Any) -> Any:
-    return lab_of(cache(), backend())
+    made = lab_of(cache(), backend())
+    made.up()
+    return made
+
+
+def filled(lab: Lab) -> dict[str, list[Any]]:
+    """Fill the store; return the columns of the table of its objects."""
+    return lab.stores.fill(OBJECTS, seed=3).table.columns()
 
 
 def test_it_counts_what_its_kit_says(lab: Lab) -> None:
-    lab.up()
     counted = lab.counters()
     for one in (cache(), backend()):
         says = all_kits()[one.kit].counts(one.options)
@@ -46,11 +52,10 @@ def test_it_counts_what_its_kit_says(lab: Lab) -> None:
 
 
 def test_the_embedded_lab_is_filled_listed_loaded_counted_and_reset(lab: Lab) -> None:
-    facts = lab.up()
+    facts, at = lab.facts(), lab.endpoints()
     assert list(facts) == ["cache", "backend"]
-    at = lab.endpoints()
     assert set(at) == {"http://cache", "https://cache", "http://backend", "https://backend"}
-    table = lab.stores.fill(OBJECTS, seed=3).table.columns()
+    table = filled(lab)
     assert table == expected_table(planned_objects(OBJECTS, seed=3), seed=3).columns()
 
     path = table["path"][17]
@@ -71,15 +76,12 @@ def test_the_embedded_lab_is_filled_listed_loaded_counted_and_reset(lab: Lab) ->
     assert (proof["cache"]["requests"], proof["cache"]["cache_objects"]) == (0, 0)
     assert proof["backend"]["requests"] == 0
     assert proof["backend"]["store_objects"] == 300, "a store keeps its objects"
-    processes = [process.pid for one in facts.values() for process in one.processes]
     lab.down()
-    assert gone(processes)
+    assert gone(pids_of(*facts.values()))
 
 
 def test_a_planted_fault_acts_until_the_next_case(lab: Lab) -> None:
-    lab.up()
-    table = lab.stores.fill(OBJECTS, seed=3).table.columns()
-    at, path = lab.endpoints()["http://cache"], table["path"][0]
+    at, path = lab.endpoints()["http://cache"], filled(lab)["path"][0]
     assert not lab.plant("backend", "no-hits")
     lab.reset(["cache"])
     assert lab.plant("cache", "no-hits")
@@ -91,8 +93,7 @@ def test_a_planted_fault_acts_until_the_next_case(lab: Lab) -> None:
 
 
 def test_live_options_change_without_a_restart_and_others_with_one(lab: Lab) -> None:
-    before = lab.up()
-    table = lab.stores.fill(OBJECTS, seed=3).table.columns()
+    before, path = lab.facts(), filled(lab)["path"][0]
     assert lab.apply([cache(), backend(service_time="300 ms", queue_limit=50)]) == []
     assert lab.facts()["backend"].processes == before["backend"].processes
     running = AdminConnection(lab.facts()["backend"].admin["truth"]["url"]).get_json("/config")
@@ -103,18 +104,17 @@ def test_live_options_change_without_a_restart_and_others_with_one(lab: Lab) -> 
     assert lab.apply([cache(), backend(backlog=64)]) == ["cache", "backend"]
     assert lab.facts()["backend"].processes != before["backend"].processes
     assert settings_of(lab.facts()["backend"]) == {"backlog": "64"}
-    answers = sizes(lab.endpoints()["http://cache"], table["path"][0], 2)
+    answers = sizes(lab.endpoints()["http://cache"], path, 2)
     assert answers == [(200, 4096)] * 2, "a store that lost its objects is filled again"
 
     again = [cache(), backend(backlog=64, queue_limit=50)]
     assert lab.apply(again, restart=True) == ["cache", "backend"]
-    assert sizes(lab.endpoints()["https://cache"], table["path"][0]) == [(200, 4096)]
+    assert sizes(lab.endpoints()["https://cache"], path) == [(200, 4096)]
 
 
-def test_what_happens_to_one_replica_is_reported_of_it(lab_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_happens_to_one_replica_is_reported_of_it(up: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     store = {"role": "store", "replicas": 2}
-    lab = lab_of(spec("store", "truth", **store))
-    lab.up()
+    lab = up(spec("store", "truth", **store))
     assert lab.apply([spec("store", "truth", **store, rate_limit="1 MiB/s")]) == []
     assert settings_of(lab.facts()["store"])["rate_limit"] == str(1 << 20)
     monkeypatch.setattr(ServiceGroups, "oom_kills", lambda self, name: int(name == "store[2]"))
@@ -123,7 +123,7 @@ def test_what_happens_to_one_replica_is_reported_of_it(lab_of: Any, monkeypatch:
 
 
 def test_a_change_that_a_dead_server_cannot_take_loses_no_other(lab: Lab, host: Agent) -> None:
-    processes = [process.pid for one in lab.up().values() for process in one.processes]
+    processes = pids_of(*lab.facts().values())
     host.stop(["backend.truth"], now=True)
     with pytest.raises(SvloadError, match=r"backend\.truth exited"):
         lab.apply([backend(service_time="300 ms")])
@@ -133,12 +133,11 @@ def test_a_change_that_a_dead_server_cannot_take_loses_no_other(lab: Lab, host: 
 
 @pytest.mark.timing("server")
 def test_an_answer_takes_the_service_time_that_is_set_now(lab: Lab) -> None:
-    lab.up()
-    table = lab.stores.fill(OBJECTS, seed=3).table.columns()
+    path = filled(lab)["path"][0]
 
     def answered_s() -> float:
         began = time.monotonic()
-        sizes(lab.endpoints()["http://backend"], table["path"][0], 5)
+        sizes(lab.endpoints()["http://backend"], path, 5)
         return (time.monotonic() - began) / 5
 
     assert 0.002 < answered_s() < 0.02
@@ -146,10 +145,9 @@ def test_an_answer_takes_the_service_time_that_is_set_now(lab: Lab) -> None:
     assert 0.3 < answered_s() < 0.32
 
 
-def test_who_wants_out_does_not_wait_for_the_filling(lab_of: Any) -> None:
+def test_who_wants_out_does_not_wait_for_the_filling(up: Any) -> None:
     wanted = [False]
-    lab = lab_of(backend(), should_stop=lambda: wanted[0])
-    lab.up()
+    lab = up(backend(), should_stop=lambda: wanted[0])
     wanted[0] = True
     with pytest.raises(SvloadError) as caught:
         lab.stores.fill(OBJECTS, seed=3)
