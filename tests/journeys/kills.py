@@ -7,10 +7,11 @@ import os
 import random
 import shutil
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tests.servers import wait_until
 
@@ -60,30 +61,23 @@ def reached(world: World, command: Command, moment: Moment) -> bool:
     """Return whether the moment's phase has begun, by the command's output or the open trial's journal."""
     if moment.phase in SAID:
         return any(SAID[moment.phase] in line for line in command.lines)
-    runs = [path for path in world.runs.iterdir() if path.is_dir() and not path.is_symlink()]
     begun = sum(1 for line in command.lines if line.startswith("["))
-    return begun >= moment.skip and any(
-        _last_phase(folder / "events.jsonl") in ENDED[moment.phase]
-        for run in runs
-        for folder in (run / "trials").glob("*")
-        if not (folder / "seal.json").exists()
-    )
+    open_trials = [path for path in world.runs.glob("*-*/trials/*") if not (path / "seal.json").exists()]
+    ended = ENDED[moment.phase]
+    return begun >= moment.skip and any(_last_phase(path / "events.jsonl") in ended for path in open_trials)
+
+
+def journal(file: Path) -> Iterator[dict[str, Any]]:
+    """Yield a journal's entries, without those that a kill has cut; nothing if there is no file."""
+    with suppress(OSError):
+        for line in file.read_text().splitlines():
+            with suppress(ValueError):
+                yield json.loads(line)
 
 
 def _last_phase(events: Path) -> str:
-    try:
-        lines = events.read_text().splitlines()
-    except OSError:
-        return ""
-    ended = ""
-    for line in lines:
-        try:
-            event = json.loads(line)
-        except ValueError:
-            continue
-        if event.get("kind") == "trial-phase":
-            ended = str(event["data"]["name"])
-    return ended
+    phases = [one for one in journal(events) if one.get("kind") == "trial-phase"]
+    return str(phases[-1]["data"]["name"]) if phases else ""
 
 
 def strike(world: World, command: Command, moment: Moment, names: Mapping[str, str]) -> bool:
@@ -140,10 +134,8 @@ def _kill(world: World, moment: Moment, study: Sequence[str], names: Mapping[str
 
 
 def _is_complete(run: Path) -> bool:
-    planned = [
-        one for plan in (run / "plan").glob("*.json") for one in json.loads(plan.read_text())["trials"]
-    ]
-    return 0 < len(planned) == len(list(run.glob("trials/*/seal.json")))
+    planned = sum(len(json.loads(plan.read_text())["trials"]) for plan in (run / "plan").glob("*.json"))
+    return 0 < planned == len(list(run.glob("trials/*/seal.json")))
 
 
 def finish(world: World) -> None:

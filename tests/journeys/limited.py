@@ -25,6 +25,7 @@ from svload.host.machine.qdiscs import qdiscs
 from svload.host.process import cgroups
 from svload.store import RunDir, TrialData, read_trial
 
+from .kills import journal
 from .stalls import pause
 from .world import Command, World, only_run
 
@@ -63,58 +64,58 @@ HELD = (
 )  # fmt: skip
 
 
+ASKERS = {"executor": "constant-vus", "vus": 8, "request": "GET http://site/small"}
 LATENCY = Held("link", "link_latency_s", {"latency": "2 ms"}, {"latency": "40 ms"}, 0.002, 0.04, "", "")
 """Its use is the mean response of small answers, as users see it."""
 
 
-def write_latency_study(folder: Path, phase_s: float) -> Path:
-    """Write a study in which a fault gives a site's link a longer latency for the middle of three phases."""
-    limits = {LATENCY.option: LATENCY.lowered}
+def _write(
+    folder: Path, name: str, phase_s: float, site: Mapping[str, Any], lowered: Sequence[Any], **more: Any
+) -> Path:
+    """Write a study of an nginx whose limits are lowered for one phase after another, with a free phase
+    before each and after the last."""
     study = {
-        "name": "delayed",
-        "lab": {"site": {"kit": "nginx", "workers": "${workers}", "files": {"/small": "1 KiB"}, LATENCY.option: LATENCY.given}},
+        "name": name,
+        "lab": {"site": {"kit": "nginx", "workers": "${workers}", **site}},
         "factors": {"workers": list(WORKERS)},
-        "faults": [{"at": f"{phase_s:g}s", "limit": {"site": limits}, "for": f"{phase_s:g}s"}],
-        "traffic": {"askers": {"executor": "constant-vus", "vus": 8, "request": "GET http://site/small"}},
-        "measure": {"duration": f"{3 * phase_s:g}s", "replicates": 1},
-    }  # fmt: skip
+        "faults": [
+            {"at": f"{(2 * place + 1) * phase_s:g}s", "limit": {"site": limits}, "for": f"{phase_s:g}s"}
+            for place, limits in enumerate(lowered)
+        ],
+        "measure": {"duration": f"{(2 * len(lowered) + 1) * phase_s:g}s", "replicates": 1},
+        **more,
+    }
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "study.yaml").write_text(json.dumps(study))
     return folder
 
 
+def write_latency_study(folder: Path, phase_s: float) -> Path:
+    """Write a study in which a fault gives a site's link a longer latency for the middle of three phases."""
+    site = {"files": {"/small": "1 KiB"}, LATENCY.option: LATENCY.given}
+    return _write(
+        folder, "delayed", phase_s, site, [{LATENCY.option: LATENCY.lowered}], traffic={"askers": ASKERS}
+    )
+
+
 def write_study(folder: Path, phase_s: float, together: bool = False) -> Path:
     """Write a study that reads more files than its memory holds in turn, so that each read is one of the
-    disk. Every limit is lowered for one phase after another, with a free phase before each; `together`:
-    all at once, including the link's latency, three times."""
-    folder.mkdir(parents=True, exist_ok=True)
+    disk. Every limit is lowered on its own; `together`: all at once, including the link's latency, three
+    times."""
     files = {f"/f{number}": f"{EACH_MIB} MiB" for number in range(FILES)}
-    (folder / "files.csv").write_text("path\n" + "".join(f"{path}\n" for path in files))
     given = {held.option: held.given for held in HELD}
     whole = {held.option: held.lowered for held in HELD}
     if together:
         given["link"], whole["link"] = given["link"] | LATENCY.given, whole["link"] | LATENCY.lowered
     lowered = [whole] * 3 if together else [{held.option: held.lowered} for held in HELD]
-    faults = [
-        {"at": f"{(2 * place + 1) * phase_s:g}s", "limit": {"site": limits}, "for": f"{phase_s:g}s"}
-        for place, limits in enumerate(lowered)
-    ]
-    study = {
-        "name": "limited",
-        "lab": {
-            "site": {"kit": "nginx", "workers": "${workers}", "files": {**files, "/small": "1 KiB"}, **given}
-        },
-        "factors": {"workers": list(WORKERS)},
-        "faults": faults,
+    readers = {"executor": "constant-vus", "vus": 4, "request": "GET http://site${files.path}"}
+    more = {
         "before_trial": [{"drop_cache": ["site"]}],
         "feeders": {"files": {"csv": "files.csv", "take": "sequential"}},
-        "traffic": {
-            "readers": {"executor": "constant-vus", "vus": 4, "request": "GET http://site${files.path}"},
-            "askers": {"executor": "constant-vus", "vus": 8, "request": "GET http://site/small"},
-        },
-        "measure": {"duration": f"{(2 * len(lowered) + 1) * phase_s:g}s", "replicates": 1},
+        "traffic": {"readers": readers, "askers": ASKERS},
     }
-    (folder / "study.yaml").write_text(json.dumps(study))
+    _write(folder, "limited", phase_s, {"files": {**files, "/small": "1 KiB"}, **given}, lowered, **more)
+    (folder / "files.csv").write_text("path\n" + "".join(f"{path}\n" for path in files))
     return folder
 
 
@@ -144,22 +145,19 @@ class Seen(NamedTuple):
         return without < 1 <= with_it <= most if self.held is LATENCY else with_it <= most < without
 
 
-def seen_in(run: Path, *, used: bool = True) -> list[Seen]:
-    """Return every limit of every sealed trial. The service's use is of all its processes; without `used`
-    it is nan, because phases shorter than a second have no readings of it."""
-    folder = RunDir(run)
+def measure(world: World, study: Path, *, used: bool = True) -> list[Seen]:
+    """Run the study to its end; return every limit of every trial. The service's use is of all its processes;
+    without `used` it is nan, because phases shorter than a second have no readings of it."""
+    found = world.run(study, "--trust")
+    folder = RunDir(only_run(world))
     rows: list[Seen] = []
-    levels = {one["case"]: int(one["levels"]["workers"]) for one in _cases(run)}
+    levels = {one["case"]: int(one["levels"]["workers"]) for one in found["cases"]}
     for name in folder.sealed_trials():
         trial = read_trial(folder.trial(name).path)
         kinds = {kind for event in trial.lab.faults for kind in event.limits}
         limits = [held for held in (*HELD, LATENCY) if held.setting in kinds]
         rows += [_seen(trial, held, levels[trial.case], used) for held in limits]
     return rows
-
-
-def _cases(run: Path) -> list[dict[str, Any]]:
-    return list(json.loads((run / "derived" / "findings.json").read_text())["cases"])
 
 
 def _seen(trial: TrialData, held: Held, workers: int, used: bool) -> Seen:
@@ -239,7 +237,7 @@ class Round:
 
 def play(world: World, study: Path, moment: Moment) -> Round:
     """Run the study, kill, let the next command clean up what is left, and check."""
-    names = set(socket.if_nameindex()), _own_qdiscs()
+    before = _interfaces()
     with world.start("run", str(study), "--trust", "--out", str(world.runs)) as command:
         assert command.wait_for(lambda lines: len(_acts(lines)) >= moment.told), command.lines[-5:]
         pause(moment.delay_s)
@@ -255,9 +253,8 @@ def play(world: World, study: Path, moment: Moment) -> Round:
     done.undone = ended.stderr.count("put right")
     with suppress(AssertionError):
         wait_until(lambda: not traces.left(world))
-    done.after = traces.left(world) + [
-        str(one) for one in (set(socket.if_nameindex()), _own_qdiscs()) if one not in names
-    ]
+    changed = _interfaces() ^ before
+    done.after = traces.left(world) + [str(one) for one in sorted(changed, key=str)]
     return done
 
 
@@ -287,14 +284,13 @@ def _kill(world: World, command: Command, victim: str) -> None:
         "all": [command.process.pid, *agents],
     }[victim]
     for pid in pids or [command.process.pid]:
-        try:
+        with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
 
 
-def _own_qdiscs() -> set[tuple[str, str]]:
-    return {(one.interface, one.kind) for one in qdiscs()}
+def _interfaces() -> set[tuple[Any, str]]:
+    """Return the machine's interfaces and queueing disciplines."""
+    return {*socket.if_nameindex(), *((one.interface, one.kind) for one in qdiscs())}
 
 
 @dataclass(frozen=True)
@@ -332,15 +328,7 @@ class Traces:
 
 def _entries(world: World) -> Iterator[Mapping[str, Any]]:
     for lab in world.labs():
-        try:
-            lines = (lab / "journal.jsonl").read_text().splitlines()
-        except OSError:
-            continue
-        for line in lines:
-            try:
-                yield json.loads(line)
-            except ValueError:  # cut by the kill
-                continue
+        yield from journal(lab / "journal.jsonl")
 
 
 def _groups_of(mark: str) -> Iterator[Path]:
@@ -354,9 +342,3 @@ def _network(pid: int) -> int | None:
         return os.stat(f"/proc/{pid}/ns/net").st_ino
     except OSError:
         return None
-
-
-def measure(world: World, study: Path, *, used: bool = True) -> list[Seen]:
-    """Run the study to its end; return what every limit let through."""
-    world.run(study, "--trust")
-    return seen_in(only_run(world), used=used)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from tests.bounds import HANG_S
 
-from .stalls import pause
+from .kills import journal
+from .stalls import pause, standing_still
 from .world import Command, World, complete, only_run
 
 STUDY = Path(__file__).parents[2] / "studies/004-swift-locust"
@@ -43,28 +42,10 @@ def run_with_a_stop(
     return only_run(world)
 
 
-@contextmanager
-def standing_still(pids: list[int]) -> Iterator[None]:
-    """Stop these processes (SIGSTOP) until the block ends."""
-    assert pids, "nobody to stop"
-    try:
-        for pid in pids:
-            os.kill(pid, signal.SIGSTOP)
-        yield
-    finally:
-        for pid in pids:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGCONT)
-
-
 def offset_s(world: World) -> float:
     """Return the time of the load, as the run's trial last reported; negative before it."""
-    found = -1.0
-    for file in world.runs.rglob("events.jsonl"):
-        lines = [line for line in file.read_text().splitlines() if '"kind":"progress"' in line]
-        with suppress(ValueError, IndexError):  # the last line may be half written
-            found = max(found, float(json.loads(lines[-1])["data"]["offset_s"]))
-    return found
+    entries = (one for file in world.runs.rglob("events.jsonl") for one in journal(file))
+    return max((float(one["data"]["offset_s"]) for one in entries if one["kind"] == "progress"), default=-1.0)
 
 
 def seconds_until_whole(world: World, command: Command, since_s: float, bound_s: float) -> float | None:

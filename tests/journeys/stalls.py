@@ -21,7 +21,7 @@ from tests.bounds import HANG_S
 
 from svload.host import split_cores
 
-from .world import Command, World, findings, only_run
+from .world import Command, World, checks_of, findings, only_run
 
 MS, S = 1_000_000, 1_000_000_000
 SERVICE_NS, WORKERS = MS, 64
@@ -61,13 +61,23 @@ def loading(world: World, admin: str, after: int, *args: str) -> Iterator[tuple[
         yield command, generators
 
 
+@contextmanager
+def standing_still(pids: Sequence[int]) -> Iterator[None]:
+    """Stop these processes until the block ends; some may have ended meanwhile."""
+    assert pids, "nobody to stop"
+    try:
+        for pid in pids:
+            _signal(pid, signal.SIGSTOP)
+        yield
+    finally:
+        for pid in pids:
+            _signal(pid, signal.SIGCONT)
+
+
 def stop(generators: Sequence[int], for_s: float) -> None:
     """Stop the processes for this long, then continue them."""
-    for pid in generators:
-        _signal(pid, signal.SIGSTOP)
-    pause(for_s)
-    for pid in generators:
-        _signal(pid, signal.SIGCONT)
+    with standing_still(generators):
+        pause(for_s)
 
 
 def pause(for_s: float) -> None:
@@ -84,7 +94,7 @@ def _signal(pid: int, number: signal.Signals) -> None:
 def verdict(run: Path) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     """Return the one trial's findings, and its checks by name."""
     trial = findings(run)["trials"][0]
-    return trial, {check["check"]: check for check in trial["verdict"]["checks"]}
+    return trial, checks_of(trial)
 
 
 @dataclass(frozen=True)
@@ -135,8 +145,9 @@ class Kept:
         return [response for due, response in pairs if self.begin_ns <= due < self.end_ns]
 
 
-def kept(run: Path) -> Kept:
-    """Read them from the run's files."""
+def only(world: World) -> Kept:
+    """Return the requests of the world's only run."""
+    run = only_run(world)
     (file,) = sorted(run.glob("trials/*/summary.json"))
     summary = json.loads(file.read_text())
     due = sorted(pq.read_table(file.parent / "samples.parquet", columns=["due_ns"])["due_ns"].to_pylist())
@@ -161,8 +172,3 @@ def answered(admin: str, since_ns: int) -> list[int]:
 def quantile(values: Sequence[int], p: float) -> float:
     """Return the quantile by nearest rank, in ms."""
     return sorted(values)[math.ceil(p * len(values)) - 1] / MS
-
-
-def only(world: World) -> Kept:
-    """Return the requests of the world's only run."""
-    return kept(only_run(world))

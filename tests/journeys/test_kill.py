@@ -6,15 +6,15 @@ from __future__ import annotations
 import json
 import signal
 import time
-import urllib.request
 
 import pytest
-from tests.bounds import HANG_S
 from tests.servers import wait_until
 
 from .kills import VICTIMS, Moment, check_end, draw_moments, play, reached
+from .stalls import ask
 from .world import World, complete, only_run, sealed
 
+pytestmark = pytest.mark.truth
 NAMES = VICTIMS | {"server": "svload.truth"}
 STUDY = """\
 name: killed
@@ -33,14 +33,12 @@ measure: {duration: 0.2s, replicates: 2}
 @pytest.fixture
 def study(world: World) -> str:
     """Write a study with ten trials of two servers."""
-    (world.root / "study.yaml").write_text(STUDY)
-    return "study.yaml"
+    return world.study(STUDY)
 
 
 MOMENTS = draw_moments(seed=20, count=20, load_s=0.4, victims=tuple(NAMES))
 
 
-@pytest.mark.truth
 @pytest.mark.long
 @pytest.mark.parametrize("half", [0, 1])
 def test_twenty_kills_lose_nothing(world: World, study: str, half: int):
@@ -52,7 +50,6 @@ def test_twenty_kills_lose_nothing(world: World, study: str, half: int):
     check_end(world, trials=10)
 
 
-@pytest.mark.truth
 @pytest.mark.smoke
 def test_ctrl_c_leaves_nothing_and_resume_goes_on(world: World, study: str):
     args = ("--only", "users-1,users-2", "--replicates", "2", "--duration", "1s")
@@ -71,15 +68,12 @@ def test_ctrl_c_leaves_nothing_and_resume_goes_on(world: World, study: str):
     assert len(list(run.glob("trials/*/seal.json"))) == 4
 
 
-@pytest.mark.truth
 @pytest.mark.timing
 def test_after_ctrl_c_the_server_hears_nothing_more(world: World, truth: dict[str, int]):
     """No drain: by the server's own counter nothing arrives later than half a second after Ctrl-C."""
-    counters = f"http://127.0.0.1:{truth['admin_port']}/counters"
 
     def requests() -> int:
-        with urllib.request.urlopen(counters, timeout=HANG_S) as answer:
-            return int(json.load(answer)["requests"])
+        return int(json.loads(ask(f"http://127.0.0.1:{truth['admin_port']}/counters"))["requests"])
 
     url = f"http://127.0.0.1:{truth['http_port']}/v1/a/c/o"
     with world.start("load", url, "--vus", "8", "--duration", "60s") as command:

@@ -8,12 +8,10 @@ import fcntl
 import json
 import os
 import signal
-import urllib.error
-import urllib.request
 from typing import Any
 
 import pytest
-from tests.bounds import HANG_S
+from tests.servers import accepts
 
 from svload.host.machine import fabric
 from svload.host.machine.lock import lock_path
@@ -25,18 +23,11 @@ STUDY = ("001-svload", "--profile", "demo")
 
 
 def up(world: World, lease: str = "60s") -> dict[str, Any]:
-    found: dict[str, Any] = world.json("lab", "up", *STUDY, "--for", lease)
-    return found
+    return dict(world.json("lab", "up", *STUDY, "--for", lease))
 
 
 def answers(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(url, timeout=HANG_S):
-            return True
-    except urllib.error.HTTPError:
-        return True
-    except OSError:
-        return False
+    return accepts(int(url.rpartition(":")[2]))
 
 
 @pytest.mark.smoke
@@ -45,7 +36,7 @@ def test_a_lab_is_up_is_seen_is_reset_and_goes_down(world: World):
     assert set(lab["endpoints"]) == {
         f"{scheme}://{name}" for scheme in ("http", "https") for name in ("backend", "cache")
     }
-    assert answers(lab["endpoints"]["http://backend"] + "/")
+    assert answers(lab["endpoints"]["http://backend"])
     status = world.json("lab", "status")
     assert [one["id"] for one in status["labs"]] == [lab["id"]]
     assert lab["id"] in world.svload("lab", "status").stdout
@@ -53,7 +44,7 @@ def test_a_lab_is_up_is_seen_is_reset_and_goes_down(world: World):
     assert "'requests': 0" in proof.stdout
     world.succeed("lab", "down")
     assert world.left() == []
-    assert not answers(lab["endpoints"]["http://backend"] + "/")
+    assert not answers(lab["endpoints"]["http://backend"])
     after = world.svload("lab", "status")
     assert "no lab is up" in after.stdout
     assert world.svload("lab", "reset").returncode == 2
@@ -79,10 +70,8 @@ def written(world: World, service: dict[str, Any], **more: Any) -> str:
         "lab": {"web": service},
         "traffic": {"users": users},
         "measure": {"duration": "1s"},
-        **more,
     }
-    (world.root / "study.yaml").write_text(json.dumps(study))
-    return str(world.root / "study.yaml")
+    return world.study(study | more)
 
 
 def test_a_study_that_fills_no_store_has_no_urls(world: World):
@@ -112,7 +101,7 @@ def test_whoever_is_killed_nothing_is_left(world: World, victim: str):
     status = world.json("lab", "status")
     assert (status["labs"], status["agents"]) == ([], [])
     assert world.labs() == []
-    assert not answers(lab["endpoints"]["http://cache"] + "/")
+    assert not answers(lab["endpoints"]["http://cache"])
     assert list((world.root / "state" / "kept").glob("*")) == [], "a dead keeper's folder is removed"
 
 
@@ -120,7 +109,7 @@ def test_a_lease_ends_by_itself(world: World):
     """It is long enough for a busy machine to bring the lab up within it."""
     lab = up(world, "12s")
     assert world.silent() == []
-    assert not answers(lab["endpoints"]["http://cache"] + "/")
+    assert not answers(lab["endpoints"]["http://cache"])
     assert world.json("lab", "status")["labs"] == []
     assert world.labs() == []
 
@@ -135,12 +124,13 @@ def test_a_second_load_waits_and_says_so(world: World, truth: dict[str, Any]):
         refused = world.svload(*load, "--no-wait")
         assert refused.returncode == 3
         assert "Another svload load is running" in refused.stderr
+        waits = lambda lines: any("waiting: another load runs" in line for line in lines)  # noqa: E731
         with world.start(*load) as command:
-            assert command.wait_for(lambda lines: any("waiting: another load runs" in line for line in lines))
+            assert command.wait_for(waits)
             command.process.send_signal(signal.SIGINT)
             assert command.end() == 130, "who waits can be stopped"
         with world.start(*load) as command:
-            assert command.wait_for(lambda lines: any("waiting: another load runs" in line for line in lines))
+            assert command.wait_for(waits)
             assert command.process.poll() is None
             assert world.processes("svload.drive.generator") == [], "nothing is started meanwhile"
             fcntl.flock(held, fcntl.LOCK_UN)
