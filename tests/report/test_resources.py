@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.report.conftest import Reporter
+from tests.results import readings
 
 from svload.report.data.digest import GroupDigest, SlowRequest, TrialDigest
 from svload.report.data.gather import gather
@@ -23,23 +24,21 @@ from svload.report.data.resources import (
     resources_of,
 )
 from svload.report.page.cases import outlier_rows
+from svload.store.parquet import as_arrays
 
 SECOND_NS = 1_000_000_000
 Reading = tuple[float, str, str, str, str, float]
 
 
-def _table(readings: list[Reading]) -> dict[str, Any]:
+def _table(rows: list[Reading]) -> dict[str, Any]:
     """Return (second, service, monitor, entity, metric, value) as a monitors table."""
-    columns = list(zip(*readings, strict=True))
-    named = zip(("service", "monitor", "entity", "metric"), columns[1:5], strict=True)
-    texts = {name: np.array(column, dtype=object) for name, column in named}
-    offset_ns = (np.array(columns[0]) * SECOND_NS).astype("<i8")
-    return {"offset_ns": offset_ns, **texts, "value": np.array(columns[5], dtype="<f8")}
+    return as_arrays(readings(*((round(at * SECOND_NS), *more) for at, *more in rows)))
 
 
 def test_a_counter_is_its_rate_and_one_that_began_again_is_not_negative() -> None:
-    readings = [(float(at), "web", "nginx", "", "requests_total", value) for at, value in enumerate((100, 300, 700, 0, 50))]  # fmt: skip
-    ((resource, series),) = resources_of(_table(readings), 10 * SECOND_NS).items()
+    values = enumerate((100, 300, 700, 0, 50))
+    table = _table([(float(at), "web", "nginx", "", "requests_total", value) for at, value in values])
+    ((resource, series),) = resources_of(table, 10 * SECOND_NS).items()
     assert (resource.dimension, resource.label) == ("rate_rps", "requests a second")
     assert series.at_s.tolist() == [0.5, 1.5, 2.5, 3.5]
     assert series.values.tolist() == [200, 400, 0, 50]
@@ -47,27 +46,28 @@ def test_a_counter_is_its_rate_and_one_that_began_again_is_not_negative() -> Non
 
 def test_cores_are_their_sum_and_the_hottest() -> None:
     cores = product((("cpu0", 0.2), ("cpu1", 0.9)), range(4))
-    readings = [(float(at), "", "host", core, "busy_seconds_total", at * busy) for (core, busy), at in cores]
-    found = resources_of(_table(readings), 10 * SECOND_NS)
+    busy = [(float(at), "", "host", core, "busy_seconds_total", at * share) for (core, share), at in cores]
+    found = resources_of(_table(busy), 10 * SECOND_NS)
     assert {resource.entity for resource in found} == {ALL_CORES, HOTTEST_CORE}
     both, hottest = (found[Resource("", "host", "busy_seconds_total", name)] for name in (ALL_CORES, HOTTEST_CORE))  # fmt: skip
     assert both.values.tolist() == pytest.approx([1.1] * 3)
     assert hottest.values.tolist() == pytest.approx([0.9] * 3)
-    assert next(iter(found)).label == "busy, cores, all cores"
-    assert next(iter(found)).owner == "machine"
+    assert next((one.owner, one.label) for one in found) == ("machine", "busy, cores, all cores")
 
 
 def test_disks_and_interfaces_stay_apart_and_the_only_process_is_the_whole() -> None:
-    readings = [(float(at), "", "host", name, "read_bytes_total", at * 1024.0) for at in (0, 1) for name in ("vda", "vdb")]  # fmt: skip
-    readings += [(float(at), "web", "process", name, "rss_bytes", 7.0) for at in (0, 1) for name in ("", "nginx")]  # fmt: skip
-    found = resources_of(_table(readings), 10 * SECOND_NS)
+    rows: list[Reading] = []
+    for at in (0.0, 1.0):
+        rows += [(at, "", "host", disk, "read_bytes_total", at * 1024) for disk in ("vda", "vdb")]
+        rows += [(at, "web", "process", name, "rss_bytes", 7.0) for name in ("", "nginx")]
+    found = resources_of(_table(rows), 10 * SECOND_NS)
     disks = [("machine", f"read bytes a second, {name}") for name in ("vda", "vdb")]
     assert [(one.owner, one.label) for one in found] == [*disks, ("web", "rss bytes")]
 
 
 def test_long_series_are_thinned_to_means_within_the_trial() -> None:
-    readings = [(float(at), "web", "nginx", "", "waiting", float(at % 7)) for at in range(-5, 1000)]
-    ((_, series),) = resources_of(_table(readings), 900 * SECOND_NS).items()
+    waiting = [(float(at), "web", "nginx", "", "waiting", float(at % 7)) for at in range(-5, 1000)]
+    ((_, series),) = resources_of(_table(waiting), 900 * SECOND_NS).items()
     assert len(series.at_s) == BINS
     assert 0 <= series.at_s.min() <= series.at_s.max() <= 900
     assert series.values.mean() == pytest.approx(3.0, abs=0.05)
@@ -82,8 +82,8 @@ def test_what_the_monitors_cost_is_cpu_over_time_however_uneven_the_readings_are
     """10 ms of CPU at each of 0.2, 0.21 and 0.41 s: 30 ms of 0.41 s. A mean of the shares would be 37 %."""
     others = [(at, "", "sampler", "", "pass_seconds", 0.5) for at in (0.0, 0.2)]
     shares = [(0.41, 0.05), (0.0, 0.9), (0.21, 1.0), (0.2, 0.05)]
-    readings = [*others, *((at, "", "sampler", "", "cpu_ratio", share) for at, share in shares)]
-    assert monitors_cpu(_table(readings)) == pytest.approx(0.03 / 0.41)
+    costs = [(at, "", "sampler", "", "cpu_ratio", share) for at, share in shares]
+    assert monitors_cpu(_table([*others, *costs])) == pytest.approx(0.03 / 0.41)
     assert monitors_cpu(_table([*others, (0.2, "", "sampler", "", "cpu_ratio", 0.5)])) is None
     assert monitors_cpu(_table(others)) is None
 
@@ -147,30 +147,23 @@ def test_a_stall_is_named_with_time_and_cause(quiet: list[TrialDigest]) -> None:
     assert "cache cpu, cores 2 (usually 0.50" in row.servers
     assert row.request == "due at 0.43 s, 900 ms, status 200: server 880 ms and connect 10 ms"
 
-
-def test_absence_of_unusual_servers_is_stated(quiet: list[TrialDigest]) -> None:
-    stalled = replace(_stalled(quiet[2]), resources=quiet[2].resources)
+    stalled = replace(trials[2], resources=quiet[2].resources)
     (row,) = outlier_rows([*quiet[:2], stalled, quiet[3]], {}, "probe")
     assert row.servers == "none of the 1 monitored series left its usual range"
-
-
-def test_a_stall_in_the_warm_up_is_no_outlier(quiet: list[TrialDigest]) -> None:
-    trials = [replace(one, kept_s=(0.5, 1.0)) for one in (*quiet[:2], _stalled(quiet[2]), quiet[3])]
-    assert _named(trials) == []
+    assert _named([replace(one, kept_s=(0.5, 1.0)) for one in trials]) == [], "in the warm-up"
 
 
 def test_a_trial_far_from_the_others_is_named_first(quiet: list[TrialDigest]) -> None:
     medians_s = {"A.r1": 0.0050, "A.r2": 0.0051, "A.r3": 0.0052, "A.r4": 0.0100}
     (found,) = _named(quiet, medians_s)
-    assert (found.trial, found.at_s) == ("A.r4", None)
-    assert found.value_s == pytest.approx(0.0100)
-    assert _named(quiet[1:], {name: medians_s[name] for name in ("A.r2", "A.r3", "A.r4")}) == []
+    assert (found.trial, found.at_s, found.value_s) == ("A.r4", None, pytest.approx(0.0100))
+    del medians_s["A.r1"]
+    assert _named(quiet[1:], medians_s) == []
 
 
 def test_failures_are_named_where_next_to_none_fail_and_not_where_many_do(quiet: list[TrialDigest]) -> None:
     def failing(trial: TrialDigest, rates: list[float]) -> TrialDigest:
-        series = {**trial.groups["probe"].series, "failures": _series(rates)}
-        return _spoilt(trial, series=series)
+        return _spoilt(trial, series={**trial.groups["probe"].series, "failures": _series(rates)})
 
     once = failing(quiet[0], [0, 0, 0, 30.0, 0, 0, 0, 0, 0, 0])
     (found,) = _named([once, *quiet[1:]])
