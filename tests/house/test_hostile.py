@@ -27,7 +27,7 @@ traffic reconfigures a server
   lab/test_permits.py::test_mariadb_refuses_each_statement_that_administrates
   lab/test_permits.py::test_no_method_changes_what_nginx_and_varnish_serve
 an output follows a link
-  report/test_hostile_trust.py::test_a_link_is_replaced_and_not_followed
+  report/test_outputs.py::test_a_link_is_replaced_and_not_followed
   house/test_outputs.py::test_one_module_writes_outputs
 an ansible.cfg of anybody
   fleet/test_ansible_config.py::test_who_could_have_written_it
@@ -82,7 +82,7 @@ the wrong resource is named
   run/test_messages.py::test_a_log_that_nobody_keeps_is_not_named
   cli/test_streams.py::test_a_file_size_limit_is_no_defect_whoever_writes
 a load is made again
-  report/test_quick.py::test_a_load_that_is_made_again_is_reported
+  report/test_live.py::test_a_load_that_is_made_again_is_reported
 an orphan that wiped its environment
   host/test_journal.py::test_an_orphan_without_environment_is_named_to_a_user
 a damaged report
