@@ -174,9 +174,7 @@ profiles:
         ("files", "other", ["store"] * 2),
     ],
 )
-def test_a_level_or_a_profile_sets_whose(
-    tmp_path: Path, whose: str, chosen: Any, expected: list[str]
-) -> None:
+def test_a_level_or_profile_sets_whose(tmp_path: Path, whose: str, chosen: Any, expected: list[str]) -> None:
     found = configs(tmp_path, STUDY.replace("WHOSE", whose), profile=chosen)
     assert [one.profile for one in found] == expected
 

@@ -9,9 +9,6 @@ from typing import Any
 
 import pytest
 
-from svload.model.errors import SvloadError
-from svload.study import load_study
-
 from .conftest import SMALL, line_of, problems_of, refusal
 
 
@@ -130,14 +127,16 @@ def test_other_mistakes(folder: Path, old: str, new: str, says: str) -> None:
     assert says in str(problem)
 
 
-@pytest.mark.parametrize("named", ["one: one", "one: two\n  two: one", "one: two\n  two: GET http://store/"])
-def test_a_request_that_only_names_one_is_no_request(folder: Path, named: str) -> None:
+@pytest.mark.parametrize(
+    ("named", "lines"),
+    [("one: one", [6]), ("one: two\n  two: one", [6, 7]), ("one: two\n  two: GET http://store/", [6])],
+)
+def test_a_request_that_only_names_one_is_no_request(folder: Path, named: str, lines: list[int]) -> None:
     """Also one that names itself, which would be an endless chain."""
     text = f"lab:\n  store: {{at: http://127.0.0.1:1}}\nmeasure: {{duration: 1s}}\nname: small\nrequests:\n  {named}\n"
-    found = problems_of(
-        folder, f"{text}traffic:\n  guest: {{executor: constant-vus, vus: 1, request: one}}\n"
-    )
-    assert [line_of(one) for one in found] == [6, 7][: 2 if named.endswith(": one") and "two" in named else 1]
+    group = "{executor: constant-vus, vus: 1, request: one}"
+    found = problems_of(folder, f"{text}traffic: {{guest: {group}}}\n")
+    assert [line_of(one) for one in found] == lines
     assert all("expected a mapping" in str(one) for one in found)
 
 
@@ -197,18 +196,10 @@ def test_a_bad_value_of_a_level_is_reported_at_the_level(folder: Path) -> None:
         ("", {"overrides": {"measure.duration": "soon"}}, "override measure.duration", "soon"),
     ],
 )
-def test_a_mistake_in_what_was_chosen_or_not_is_reported(
-    folder: Path, more: str, options: dict[str, Any], place: str, says: str
-) -> None:
+def test_a_wrong_choice(folder: Path, more: str, options: dict[str, Any], place: str, says: str) -> None:
     (problem,) = problems_of(folder, SMALL + more, **options)
     assert says in str(problem)
     assert problem.place.endswith(place)
-
-
-def test_no_study(tmp_path: Path) -> None:
-    with pytest.raises(SvloadError) as result:
-        load_study(tmp_path)
-    assert result.value.problems[0].code == "study-not-found"
 
 
 @pytest.mark.parametrize(
