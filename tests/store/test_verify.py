@@ -44,58 +44,63 @@ def rewrite(path: Path, old: str, new: str) -> None:
 
 
 def wrong(run: RunDir) -> None:
-    """Return findings that contradict a trial."""
+    """Make findings that contradict a trial."""
     rewrite(run.findings_path, '"instrument": "VALID"', '"instrument": "REFUSED"')
 
 
-def reseal(run: RunDir) -> None:
+def spoiled(old: str, new: str) -> Callable[[Path], None]:
+    return lambda path: rewrite(path, old, new)
+
+
+def reseal(seal: Path) -> None:
     """Change a file of a trial, and its digest in the seal with it."""
-    trial = run.trial("TC0.r1")
-    rewrite(trial.lab, '"services"', ' "services"')
-    seal = json.loads(trial.seal.read_text())
-    seal["files"]["lab.json"] = sha256_file(trial.lab)
-    trial.seal.write_text(json.dumps(seal))
+    lab = seal.parent / "lab.json"
+    rewrite(lab, '"services"', ' "services"')
+    sealed = json.loads(seal.read_text())
+    sealed["files"]["lab.json"] = sha256_file(lab)
+    seal.write_text(json.dumps(sealed))
 
 
-TAMPERED: dict[str, tuple[Callable[[RunDir], object], list[str]]] = {
-    "the lock": (lambda run: rewrite(run.lock_path, '"seed"', ' "seed"'), ["study.lock.json"]),
-    "the plan": (lambda run: rewrite(run.batch_path(0), '"because"', ' "because"'), ["plan/000.json"]),
-    "no plan": (lambda run: run.batch_path(0).unlink(), ["plan/000.json"]),
-    "a table": (
-        lambda run: rewrite(run.trial("TC1.r2").summary, "TC1.r2", "TC1.r3"),
-        ["trials/TC1.r2/summary.json"],
-    ),
-    "a file more": (lambda run: (run.trial("TC1.r2").path / "x").touch(), ["trials/TC1.r2/x"]),
-    "no seal": (lambda run: run.trial("TC0.r2").seal.unlink(), ["trials/TC0.r2/seal.json"]),
-    "no trial": (lambda run: shutil.rmtree(run.trial("TC0.r2").path), ["trials/TC0.r2/seal.json"]),
-    "another seal": (reseal, ["trials/TC0.r1/seal.json"]),
-    "the certificates": (lambda run: rewrite(run.certificates_path, "{", "{ "), ["certificates.json"]),
-    "the placement": (lambda run: rewrite(run.placement_path, "{", "{ "), ["placement.json"]),
-    "no placement": (lambda run: run.placement_path.unlink(), ["placement.json"]),
-    "what the journal held first": (lambda run: rewrite(run.events, "wall", "Wall"), ["events.jsonl"]),
+TAMPERED: dict[str, tuple[str, Callable[[Path], object]]] = {
+    "the lock": ("study.lock.json", spoiled('"seed"', ' "seed"')),
+    "the plan": ("plan/000.json", spoiled('"because"', ' "because"')),
+    "no plan": ("plan/000.json", Path.unlink),
+    "a table": ("trials/TC1.r2/summary.json", spoiled("TC1.r2", "TC1.r3")),
+    "a file more": ("trials/TC1.r2/x", Path.touch),
+    "no seal": ("trials/TC0.r2/seal.json", Path.unlink),
+    "no trial": ("trials/TC0.r2/seal.json", lambda seal: shutil.rmtree(seal.parent)),
+    "another seal": ("trials/TC0.r1/seal.json", reseal),
+    "the certificates": ("certificates.json", spoiled("{", "{ ")),
+    "the placement": ("placement.json", spoiled("{", "{ ")),
+    "no placement": ("placement.json", Path.unlink),
+    "what the journal held first": ("events.jsonl", spoiled("wall", "Wall")),
     "what a seal says of the plan": (
-        lambda run: rewrite(run.trial("TC0.r1").seal, '"plan_sha256": {', '"plan_sha256": [0], "x": {'),
-        ["trials/TC0.r1/seal.json"],
+        "trials/TC0.r1/seal.json",
+        spoiled('"plan_sha256": {', '"plan_sha256": [0], "x": {'),
     ),
-    "what the journal told of a seal": (
-        lambda run: rewrite(run.events, "trial-sealed", "trial-seales"),
-        ["events.jsonl"],
-    ),
-    "no journal": (lambda run: run.events.unlink(), ["events.jsonl"]),
-    "a trial of another name": (
-        lambda run: shutil.copytree(run.trial("TC0.r1").path, run.trial("TC0.r9").path),
-        ["trials/TC0.r9"],
-    ),
+    "what the journal told of a seal": ("events.jsonl", spoiled("trial-sealed", "trial-seales")),
+    "no journal": ("events.jsonl", Path.unlink),
+    "a trial of another name": ("trials/TC0.r9", lambda new: shutil.copytree(new.parent / "TC0.r1", new)),
 }
+
+
+def tamper(run: RunDir, what: str) -> str:
+    """Damage the run in this way; return the path that `verify` must name."""
+    path, change = TAMPERED[what]
+    change(run.path / path)
+    return path
+
+
+def damaged(run: RunDir) -> list[str]:
+    return [str(Path(str(problem.details["path"])).relative_to(run.path)) for problem in verify_run(run)]
 
 
 @pytest.mark.parametrize("what", TAMPERED)
 def test_what_was_tampered_with_is_named(run: RunDir, what: str) -> None:
-    tamper, paths = TAMPERED[what]
-    tamper(run)
-    named = {str(Path(str(problem.details["path"])).relative_to(run.path)) for problem in verify_run(run)}
-    assert set(paths) <= named
-    others = {path for path in named - set(paths) if not any(path.startswith(known) for known in paths)}
+    path = tamper(run, what)
+    named = damaged(run)
+    assert path in named
+    others = {one for one in named if not one.startswith(path)}
     assert others == set() or what == "no plan", "trials that no batch planned"
 
 
@@ -104,24 +109,28 @@ STARTED, NOTICE = (Event(kind, {"text": "x"}).to_json() for kind in ("run-starte
 
 
 @pytest.mark.parametrize("torn", TORN)
-@pytest.mark.parametrize("after", [f"\n{NOTICE}\n", "\n", f"\n{{\n{STARTED}\n"], ids=["event", "end", "torn"])
-def test_a_torn_line_in_the_middle_of_the_journal_is_damage(run: RunDir, torn: str, after: str) -> None:
+@pytest.mark.parametrize(
+    ("after", "is_damage"),
+    [
+        (f"\n{NOTICE}\n", True),
+        ("\n", True),
+        (f"\n{{\n{STARTED}\n", True),
+        ("", False),
+        (f"\n{STARTED}\n", False),
+        (f"\n{STARTED}\n{{", False),
+    ],
+    ids=["event", "end", "torn", "last", "next", "twice"],
+)
+def test_a_torn_line_is_damage_if_no_crash_tore_it(
+    run: RunDir, torn: str, after: str, is_damage: bool
+) -> None:
     line = run.events.read_bytes().count(b"\n") + 1
     with run.events.open("a") as file:
         file.write(torn + after)
-    (problem,) = verify_run(run)
-    assert (problem.code, problem.details["path"]) == ("run-damaged", run.events)
-    assert f"line {line} " in str(problem)
-    assert changed_since_sealed(run)
-
-
-@pytest.mark.parametrize("torn", TORN)
-@pytest.mark.parametrize("after", ["", f"\n{STARTED}\n", f"\n{STARTED}\n{{"], ids=["last", "next", "twice"])
-def test_a_line_that_a_crash_tore_is_no_damage(run: RunDir, torn: str, after: str) -> None:
-    with run.events.open("a") as file:
-        file.write(torn + after)
-    assert verify_run(run) == []
-    assert changed_since_sealed(run) == []
+    found = verify_run(run)
+    assert [(one.code, one.details["path"]) for one in found] == [("run-damaged", run.events)] * is_damage
+    assert all(f"line {line} " in str(one) for one in found)
+    assert bool(changed_since_sealed(run)) == is_damage
 
 
 BESIDE = ["a table", "a file more", "another seal", "no journal", "the certificates"]
@@ -133,14 +142,10 @@ BESIDE = ["a table", "a file more", "another seal", "no journal", "the certifica
 )
 def test_one_damage_hides_no_other(run: RunDir, unreadable: str, how: str, others: list[str]) -> None:
     (run.path / unreadable).write_text(how)
-    expected = {unreadable}
-    for what in others:
-        tamper, paths = TAMPERED[what]
-        tamper(run)
-        expected |= set(paths)
+    expected = {unreadable, *(tamper(run, what) for what in others)}
     if "no journal" in others:  # nothing else shows that a seal is not the original
         expected.remove("trials/TC0.r1/seal.json")
-    named = [str(Path(str(problem.details["path"])).relative_to(run.path)) for problem in verify_run(run)]
+    named = damaged(run)
     assert expected <= set(named)
     assert named.count(unreadable) == 1
 
@@ -149,7 +154,7 @@ def test_one_damage_hides_no_other(run: RunDir, unreadable: str, how: str, other
     "what", ["no trial", "no seal", "no journal", "another seal", "what the journal held first"]
 )
 def test_a_sealed_trial_that_is_gone_is_not_measured_again(run: RunDir, what: str) -> None:
-    TAMPERED[what][0](run)
+    tamper(run, what)
     assert {problem.code for problem in changed_since_sealed(run)} == {"run-damaged"}
     with pytest.raises(SvloadError) as caught:
         api.resume(str(run.path), api.Choices(), lambda event: None)
@@ -167,7 +172,7 @@ def test_the_inputs_are_held_by_the_seals(run: RunDir) -> None:
     assert "missing" in str(problem)
 
 
-def test_edited_findings_are_regenerated_and_reported(run: RunDir) -> None:
+def test_edited_findings_are_regenerated_and_reported(run: RunDir, monkeypatch: pytest.MonkeyPatch) -> None:
     api.analyse(run)
     assert api.verify(str(run.path))["made_again"] == []
     wrong(run)
@@ -176,6 +181,9 @@ def test_edited_findings_are_regenerated_and_reported(run: RunDir) -> None:
     (words,) = checked["made_again"]
     assert "findings.json did not match the sealed trials" in words
     assert api.verify(str(run.path))["made_again"] == []
+    monkeypatch.setattr("svload.api.runs.analyse", lambda *_: pytest.fail("made again"))
+    assert api.read_findings(run).sealed_trials
+    assert api.query(str(run.path), "select 1")[1] == [(1,)]
 
 
 def test_a_report_that_is_not_as_it_was_written_is_named(run: RunDir) -> None:
@@ -242,12 +250,3 @@ def test_findings_are_never_believed_unseen(
     spoil(run)
     packed = api.pack(str(run.path), tmp_path / "whole.zip")
     assert api.query(str(packed), ask)[1] == rows[1]
-
-
-def test_findings_that_are_as_written_are_not_made_again(
-    run: RunDir, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    api.analyse(run)
-    monkeypatch.setattr("svload.api.runs.analyse", lambda *_: pytest.fail("made again"))
-    assert api.read_findings(run).sealed_trials
-    assert api.query(str(run.path), "select 1")[1] == [(1,)]
