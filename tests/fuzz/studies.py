@@ -87,7 +87,7 @@ def _told_badly(expected: SvloadError, folder: Path) -> str:
             return f"a message of {len(words)} signs: {words[:300]}"
         if problem.code == "internal":
             return words
-        if not problem.place.rpartition(":")[2].isdigit():
+        if problem.code.startswith("study-") and not problem.place.rpartition(":")[2].isdigit():
             return f"a message without its line: {words}"
     return ""
 

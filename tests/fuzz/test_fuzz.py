@@ -11,7 +11,7 @@ from tests.fuzz import answers, imports, packs, pages, studies
 from tests.fuzz.__main__ import READY
 from tests.fuzz.oracle import Case, Fuzzer, command, fuzz
 
-from svload.model.errors import SvloadError, fail
+from svload.model.errors import fail
 
 SEED = 20_240_229
 SECONDS = HANG_S
@@ -39,22 +39,20 @@ def test_the_same_seed_makes_the_same_studies() -> None:
         assert make(Random("x 1 2")) == make(Random("x 1 2"))
 
 
-def test_a_failure_is_seen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("why", "words"),
+    [
+        (ZeroDivisionError(), ("ZeroDivisionError", "--only studies --seed 1 --case 0")),
+        (fail("usage", reason="x", hint="y" * 5_000), ("a message of",)),
+    ],
+)
+def test_a_failure_is_seen(monkeypatch: pytest.MonkeyPatch, why: Exception, words: tuple[str, ...]) -> None:
     def broken(*_: object, **__: object) -> object:
-        raise ZeroDivisionError
+        raise why
 
     monkeypatch.setattr("svload.api.plan", broken)
-    tally = fuzz("studies", studies.one, 1, SECONDS, most=1)
-    assert "ZeroDivisionError" in tally.failures[0]
-    assert "--only studies --seed 1 --case 0" in tally.failures[0]
-
-
-def test_a_long_message_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    def wordy(*_: object, **__: object) -> object:
-        raise SvloadError(*(fail("usage", reason="x", hint="y" * 5_000).problems))
-
-    monkeypatch.setattr("svload.api.plan", wordy)
-    assert "a message of" in fuzz("studies", studies.one, 1, SECONDS, most=1).failures[0]
+    [failure] = fuzz("studies", studies.one, 1, SECONDS, most=1).failures
+    assert all(one in failure for one in words)
 
 
 @pytest.mark.parametrize(
@@ -66,16 +64,13 @@ def test_a_long_message_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_a_broken_command(breach: str, words: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert command(["verify", "nowhere"], tmp_path) == Case("exit 2"), "a refusal is no failure"
+
     def broken(*_: object, **__: object) -> None:
         exec(f"import os, sys\n{breach}")
 
     monkeypatch.setattr("svload.api.verify", broken)
-    found = command(["verify", "x"], tmp_path)
-    assert words in found.wrong
-
-
-def test_a_command_that_refuses_is_not_a_failure(tmp_path: Path) -> None:
-    assert command(["verify", "nowhere"], tmp_path) == Case("exit 2")
+    assert words in command(["verify", "x"], tmp_path).wrong
 
 
 def test_an_identity_that_is_broken_is_seen() -> None:
