@@ -89,9 +89,7 @@ def test_no_folder_is_named(run: SyntheticRun, tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("home", ["/", "/data", "/srv/jo"])
-def test_only_whole_absolute_folders_are_replaced(
-    home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_whole_folders_are_replaced(home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An imported file's folder may be called like a key of the format, and a home be the root or begin another."""
     monkeypatch.setenv("HOME", home)
     monkeypatch.chdir(tmp_path)
@@ -111,6 +109,8 @@ def test_only_whole_absolute_folders_are_replaced(
 
 
 def test_counts_stay_and_windows_do_not_mix(run: SyntheticRun) -> None:
+    """A pack made by older rules lost the service times of all cells whose warm-up is cut later by newer
+    rules: what is merged to one interval is still there under a later cut."""
     whole = {name: np.asarray(cells) for name, cells in read_trial(run.trial("TC1.r1")).histograms.items()}
     first, last = 40, 160
     thin = coarsen(whole, (first, last))
@@ -121,6 +121,8 @@ def test_counts_stay_and_windows_do_not_mix(run: SyntheticRun) -> None:
     over_time = thin["metric"] == HISTOGRAM_METRICS.index("response")
     assert len(np.unique(thin["interval"][inside & over_time])) == SERIES
     assert len(np.unique(thin["interval"][inside & (thin["metric"] == 2)])) == 1
+    lag = HISTOGRAM_METRICS.index("generator_lag")
+    assert _by_bucket(thin, lag, 80, last) == _by_bucket(whole, lag, first, last) != {}
 
 
 def _by_bucket(table: dict[str, np.ndarray], metric: int, low: int, high: int) -> dict[int, int]:
@@ -129,18 +131,8 @@ def _by_bucket(table: dict[str, np.ndarray], metric: int, low: int, high: int) -
     return {int(bucket): int(count) for bucket, count in enumerate(counts) if count}
 
 
-def test_what_is_merged_to_one_interval_is_still_there_under_a_later_cut(run: SyntheticRun) -> None:
-    """A pack made by older rules lost the service times of all cells whose warm-up is cut later by newer
-    rules."""
-    whole = {name: np.asarray(cells) for name, cells in read_trial(run.trial("TC1.r1")).histograms.items()}
-    thin, metric = coarsen(whole, (40, 160)), HISTOGRAM_METRICS.index("generator_lag")
-    assert _by_bucket(thin, metric, 80, 160) == _by_bucket(whole, metric, 40, 160) != {}
-
-
 @pytest.mark.parametrize("intervals", [0, 7, 83])
-def test_a_cut_within_a_merged_interval_makes_no_failures(
-    run: SyntheticRun, intervals: int, tmp_path: Path
-) -> None:
+def test_a_cut_in_a_merged_interval_fails_nothing(run: SyntheticRun, intervals: int, tmp_path: Path) -> None:
     """Requests due in the part of it that is kept have no times of their own."""
     opened = open_pack(api.pack(str(run.path), tmp_path / "thin.zip", thin=True), tmp_path / "cache")
     trial = read_trial(opened.trial("TC1.r1"))
