@@ -1,23 +1,27 @@
 """Machines as namespaces: each has its own network, sshd, home and monotonic clock; no packet leaves this
-machine.
+machine. Runs within them, and what is left afterwards.
 
 A namespace in the middle holds a bridge without an uplink; whatever commands the fleet runs inside it.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tests.bounds import HANG_S
 from tests.servers import completed, wait_until
+
+from svload.store import RunDir
 
 NETWORK = "10.203.77"
 SSH_PORT = 25200
@@ -65,7 +69,9 @@ class Fabric:
         )
 
     def svload(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return self.inside([sys.executable, "-m", "svload", *words], self.own)
+        done = self.inside([sys.executable, "-m", "svload", *words], self.own)
+        assert "Traceback" not in done.stderr, done.stderr
+        return done
 
     @property
     def own(self) -> dict[str, str]:
@@ -95,6 +101,32 @@ class Fabric:
             f"    ansible_ssh_private_key_file: {self.folder}/id\n"
             f'    ansible_ssh_common_args: "{options} -o ControlPersist=5s"\n' + text
         )
+        return str(path)
+
+    def fleet(
+        self,
+        generators: Sequence[Host],
+        servers: Sequence[Host] = (),
+        sites: Mapping[str, Sequence[Host]] = {},
+        **variables: str,
+    ) -> str:
+        """Write an inventory with these machines, those of them that are at sites, and variables of all."""
+
+        def hosts(of: Sequence[Host]) -> dict[str, Any]:
+            known = [one for one in of if one in (*generators, *servers)]
+            return {"hosts": {one.name: {"ansible_host": one.address} for one in known}}
+
+        groups = {"generators": hosts(generators), "servers": hosts(servers)}
+        groups["sites"] = {"children": {site: hosts(of) for site, of in sites.items() if hosts(of)["hosts"]}}
+        lines = [f"    {name}: {value}" for name, value in variables.items()]
+        lines += [f"{name}: {json.dumps(group)}" for name, group in groups.items() if any(group.values())]
+        return self.inventory("\n".join(lines) + "\n")
+
+    def study(self, name: str, text: str) -> str:
+        """Write a study to a folder of this name; return its path."""
+        path = self.folder / name / "study.yaml"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
         return str(path)
 
 
@@ -198,3 +230,51 @@ def is_open(made: Fabric, host: Host, port: int) -> bool:
     """Return whether something listens on a host's port, seen from the middle."""
     words = [sys.executable, "-c", f"import socket; socket.create_connection(('{host.address}', {port}), 1)"]
     return made.inside(words).returncode == 0
+
+
+def load(machines: Fabric, *words: str) -> RunDir:
+    """Return the run that a command made."""
+    machines.svload("run", *words, "--json")
+    return newest(machines)
+
+
+def newest(machines: Fabric) -> RunDir:
+    runs = sorted((machines.folder / "runs").iterdir(), key=lambda path: path.stat().st_mtime)
+    return RunDir([path for path in runs if path.is_dir() and not path.is_symlink()][-1])
+
+
+def left(machines: Fabric) -> list[str]:
+    """Return the command lines of generators, agents and workers that still run anywhere."""
+    names = [machines.middle, *(machines.namespace(host) for host in machines.hosts)]
+    found = [words for name in names for words in processes(name).values()]
+    return [" ".join(words) for words in found if any(word.startswith("svload.") for word in words)]
+
+
+def processes(namespace: str) -> dict[int, list[str]]:
+    """Return pid → command line of the processes in a network."""
+    network, found = f"net:[{os.stat(f'/run/netns/{namespace}').st_ino}]", {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if os.readlink(folder / "ns/net") == network:
+                words = (folder / "cmdline").read_bytes().decode(errors="replace")
+                found[int(folder.name)] = words.split("\0")
+    return found
+
+
+def begin(machines: Fabric, *words: str) -> subprocess.Popen[str]:
+    """Start a run that continues while the test acts."""
+    return subprocess.Popen(
+        ["ip", "netns", "exec", machines.middle, sys.executable, "-m", "svload", *words],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=machines.folder,
+        env={**os.environ, **machines.own}, start_new_session=True,
+    )  # fmt: skip
+
+
+def process(machines: Fabric, host: Host | None, module: str) -> int:
+    """Return the pid of a process that runs a module in a host's network, or in the middle."""
+    name = machines.middle if host is None else machines.namespace(host)
+    for pid, words in processes(name).items():
+        # sshd and its sessions show their state in their command lines
+        if module in words or module in {word.partition(": ")[2] for word in words}:
+            return pid
+    raise LookupError(f"no {module} at {name}")

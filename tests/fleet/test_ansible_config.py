@@ -1,10 +1,10 @@
-"""Ansible's configuration in the current folder is used only where no other user could have put it; an
-inventory that is never read is an error."""
+"""Ansible's configuration in the current folder counts only where no other user could have put it."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,12 +25,7 @@ from svload.model.errors import SvloadError
     ],
 )
 def test_who_could_have_written_it(
-    folder_mode: int,
-    file_mode: int,
-    owner: int | None,
-    counts: bool,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    folder_mode: int, file_mode: int, owner: int | None, counts: bool, tmp_path: Path, monkeypatch: Any
 ) -> None:
     if owner is not None and os.geteuid() != 0:
         owner, counts = None, True  # only root can give a file away

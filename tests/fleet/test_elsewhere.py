@@ -1,5 +1,4 @@
-"""Servers on other machines (`on:`): nginx on one, Varnish before it on another, the load on a third. Each
-machine is a namespace with its own sshd and clock."""
+"""Servers on other machines (`on:`): nginx on one, Varnish before it on another, the load on a third."""
 
 from __future__ import annotations
 
@@ -14,8 +13,7 @@ from pathlib import Path
 
 import pytest
 from tests.bounds import HANG_S
-from tests.fleet.fabric import Fabric, Host, fabric
-from tests.fleet.runs import begin, left, load, newest, process, processes
+from tests.fleet.fabric import Fabric, Host, begin, fabric, left, load, newest, process, processes
 from tests.servers import wait_until
 
 from svload.lab.setup import find_mistakes
@@ -60,17 +58,12 @@ def machines(needs: Callable[..., None]) -> Iterator[Fabric]:
 
 def inventory(machines: Fabric, serving: Sequence[Host] = (BRNO, PRAHA)) -> str:
     """Write an inventory with one machine that generates load, and those that run servers."""
-    lines = ["    svload_python: " + sys.executable]
-    lines += [f"generators: {{hosts: {{gen: {{ansible_host: {GEN.address}}}}}}}"]
-    served = ", ".join(f"{host.name}: {{ansible_host: {host.address}}}" for host in serving)
-    return machines.inventory("\n".join([*lines, f"servers: {{hosts: {{{served}}}}}"]) + "\n")
+    return machines.fleet([GEN], serving, svload_python=sys.executable)
 
 
 def study(machines: Fabric, duration: str = "2s", tls: str = "") -> str:
-    path = machines.folder / f"elsewhere-{duration}{tls}" / "study.yaml"
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(STUDY % (tls or "null", "https" if tls else "http", duration))
-    return str(path)
+    text = STUDY % (tls or "null", "https" if tls else "http", duration)
+    return machines.study(f"elsewhere-{duration}{tls}", text)
 
 
 @pytest.mark.parametrize("tls", ["", "hitch"])
@@ -104,10 +97,7 @@ def test_the_place_study_runs_where_a_machine_makes_load_and_serves(machines: Fa
 
 
 def test_planned_faults_strike_servers_elsewhere(machines: Fabric) -> None:
-    path = machines.folder / "struck" / "study.yaml"
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(FAULTS)
-    run = load(machines, str(path), "-i", inventory(machines))
+    run = load(machines, machines.study("struck", FAULTS), "-i", inventory(machines))
     (name,) = run.sealed_trials()
     trial = read_trial(run.trial(name).path)
     done = [(one.do, one.target) for one in trial.lab.faults]
@@ -138,41 +128,33 @@ def test_servers_elsewhere_end_with_whoever_holds_them(machines: Fabric, victim:
     try:
         wait_until(lambda: bool(set((machines.folder / "runs").glob("*/trials/*/events.jsonl")) - before))
         time.sleep(1)
-        module, host = (
-            ("svload", None) if victim == "the controller" else ("svload.host.machines.worker", BRNO)
-        )
-        os.kill(process(machines, host, module), signal.SIGKILL)
+        here = victim == "the controller"
+        module = "svload" if here else "svload.host.machines.worker"
+        os.kill(process(machines, None if here else BRNO, module), signal.SIGKILL)
         text = running.communicate(timeout=HANG_S)[1]
     finally:
         running.kill()
         running.wait()
     assert "Traceback" not in text, text
-    assert running.returncode == (-signal.SIGKILL if victim == "the controller" else 3), text
+    assert running.returncode == (-signal.SIGKILL if here else 3), text
     wait_until(lambda: not left(machines) and not served(machines))
     assert not newest(machines).sealed_trials()
 
 
 def test_a_machine_that_is_not_there_is_reported(machines: Fabric) -> None:
     done = machines.svload("run", study(machines))
-    assert (done.returncode, "Traceback" in done.stderr) == (2, False)
+    assert done.returncode == 2
     assert "files can't run on servers[0]: no inventory is given" in done.stderr
-    (machines.folder / "lost").mkdir(exist_ok=True)
-    path = machines.folder / "lost" / "study.yaml"
-    path.write_text((STUDY % ("null", "http", "1s")).replace("servers[0]", "servers[7]"))
-    done = machines.svload("run", str(path), "-i", inventory(machines))
-    assert (done.returncode, "Traceback" in done.stderr) == (2, False)
+    lost = machines.study("lost", (STUDY % ("null", "http", "1s")).replace("servers[0]", "servers[7]"))
+    done = machines.svload("run", lost, "-i", inventory(machines))
+    assert done.returncode == 2
     assert "servers[7]" in done.stderr
     assert "servers[0] or brno" in done.stderr
 
 
 def test_what_a_server_elsewhere_cannot_have_is_a_mistake() -> None:
-    specs = [
-        ServiceSpec(name="vm", kit="machine", options={"memory": "1 GiB"}),
-        ServiceSpec(name="web", kit="nginx", options={"on": "db1", "within": "vm"}),
-        ServiceSpec(name="far", kit="nginx", options={"on": "db1", "link": {"rate": "1 Mbit/s"}}),
-        ServiceSpec(name="near", kit="nginx", options={"on": "db1"}),
-    ]
-    assert sorted(mistake.path for mistake in find_mistakes(specs)) == [
-        ("lab", "far", "link"),
-        ("lab", "web", "within"),
-    ]
+    vm = ServiceSpec(name="vm", kit="machine", options={"memory": "1 GiB"})
+    asked = {"web": {"within": "vm"}, "far": {"link": {"rate": "1 Mbit/s"}}, "near": {}}
+    there = [ServiceSpec(name=name, kit="nginx", options={"on": "db1", **own}) for name, own in asked.items()]
+    found = sorted(mistake.path for mistake in find_mistakes([vm, *there]))
+    assert found == [("lab", "far", "link"), ("lab", "web", "within")]

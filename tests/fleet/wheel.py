@@ -1,5 +1,4 @@
-"""A stand-in for svload's wheel: it installs in a second, prints its version, and installs a study's
-servers once."""
+"""A stand-in for svload's wheel: it installs in a second, and installs a study's servers once."""
 
 from __future__ import annotations
 

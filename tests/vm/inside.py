@@ -17,15 +17,7 @@ from typing import Any
 from svload.host import Agent, start_agent
 from svload.host.process import cgroups
 from svload.model.errors import SvloadError
-from svload.model.messages import (
-    Action,
-    DropGroup,
-    GroupLimits,
-    HoldSysctls,
-    MakeGroup,
-    SetLimits,
-    Spawn,
-)
+from svload.model.messages import Action, DropGroup, GroupLimits, HoldSysctls, MakeGroup, SetLimits, Spawn
 
 LOGS = Path("/tmp/logs")
 BUSY = "while True: pass"
@@ -147,8 +139,7 @@ def members_share_a_machine(bench: Bench) -> None:
 
 
 def a_part_of_a_service_is_limited_alone_and_with_the_whole(bench: Bench) -> None:
-    """A group with processes can't have groups below it: the service's own has no processes, its others
-    are in `rest`."""
+    """A group with processes can't have groups below it: the other processes are in `rest`."""
     whole = MakeGroup(name="svc", limits=GroupLimits(), open_to=("pids",))
     part = MakeGroup(name="svc.one", limits=GroupLimits(), within="svc", open_to=("cpus",))
     rest = MakeGroup(name="svc.rest", limits=GroupLimits(), within="svc")
