@@ -3,7 +3,6 @@ not count as a stranger."""
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -29,24 +28,25 @@ def burners() -> Iterator[list[int]]:
         process.wait()
 
 
-def judged(world: World, port: int) -> tuple[dict[str, Any], list[str]]:
-    """Return (the check of other processes' CPU, those that the monitor named) of two seconds of load on a
-    server that runs already."""
+def judged(world: World, port: int, *words: str) -> tuple[dict[str, Any], list[str], str]:
+    """Return (the check of other processes' CPU, those that the monitor named, stderr) of two seconds of load
+    on a server that runs already."""
     url = f"http://127.0.0.1:{port}/info"
-    ended = world.svload("load", url, "--vus", "8", "--duration", "2s", "--out", str(world.runs))
-    run = only_run(world)
-    checks = checks_of(complete(run, ended.stderr)["trials"][0])
-    sql = "select distinct entity from monitors where monitor = 'others' and entity <> ''"
-    named = json.loads(world.svload("query", run.name, sql, "--json", "--out", str(world.runs)).stdout)
-    return checks["others-cpu"], [row["entity"] for row in named]
+    ended = world.svload("load", url, "--vus", "8", "--duration", "2s", "--out", str(world.runs), *words)
+    checks = checks_of(complete(only_run(world), ended.stderr)["trials"][0])
+    named = world.query("select distinct entity from monitors where monitor = 'others' and entity <> ''")
+    return checks["others-cpu"], [row["entity"] for row in named], ended.stderr
 
 
 @pytest.mark.parametrize("strict", [False, pytest.param(True, marks=pytest.mark.timing)])
 def test_a_disturbing_program_is_named(
     world: World, truth: dict[str, int], burners: list[int], strict: bool
 ) -> None:
-    """If there are others too, ours may not be among those named."""
-    check, named = judged(world, truth["http_port"])
+    """If there are others too, ours may not be among those named. The wait is bounded: the machine stays
+    busy, and the load starts anyway."""
+    check, named, said = judged(world, truth["http_port"], "--wait-quiet", "1s")
+    assert "waiting for a quiet machine" in said
+    assert "was not quiet within 1 s; the run starts anyway" in said
     assert check["grade"] == "WEAK", check
     assert named
     assert not strict or any(one.endswith(f" {pid}") for one in named for pid in burners), named
@@ -55,21 +55,23 @@ def test_a_disturbing_program_is_named(
 
 
 def test_the_load_itself_is_no_stranger(world: World, truth: dict[str, int]) -> None:
-    check, named = judged(world, truth["http_port"])
+    check, named, _ = judged(world, truth["http_port"])
     assert check["measured"], check
     assert not any(one.endswith(f" {truth['pid']}") for one in named)
     assert not any(one.split(" ")[0] in ("svload-0", "witness-0") for one in named)
 
 
-def test_a_run_warns_and_may_wait(world: World, truth: dict[str, int], burners: list[int]) -> None:
-    """The wait is bounded: the machine stays busy, and the run starts anyway."""
-    url = f"http://127.0.0.1:{truth['http_port']}/info"
-    world.succeed("init", url, "mine")
-    short = ("--replicates", "1", "--duration", "0.2s", "--out", str(world.runs))
-    warned = world.svload("run", "mine", *short).stderr.splitlines()
+STUDY = """\
+name: mine
+lab: {server: {at: "http://127.0.0.1:PORT"}}
+traffic: {users: {executor: constant-vus, vus: 1, request: GET http://server/info}}
+measure: {duration: 0.2s, replicates: 1}
+"""
+
+
+def test_a_run_warns(world: World, truth: dict[str, int], burners: list[int]) -> None:
+    study = world.study(STUDY.replace("PORT", str(truth["http_port"])))
+    warned = world.svload("run", study, "--out", str(world.runs)).stderr.splitlines()
     (found,) = (number for number, line in enumerate(warned) if line.startswith("This machine is busy"))
     assert "other processes use" in warned[found]
     assert found < next(number for number, line in enumerate(warned) if "preparing the lab" in line)
-    waited = world.svload("load", url, "--duration", "0.5s", "--wait-quiet", "2s")
-    assert "waiting for a quiet machine" in waited.stderr
-    assert "was not quiet within 2 s; the run starts anyway" in waited.stderr

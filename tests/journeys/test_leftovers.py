@@ -30,9 +30,8 @@ def blocked(world: World) -> Path:
     folder.mkdir(parents=True)
     for made in (world.root / "state", folder.parent, folder):
         made.chmod(0o700)
-    owner = {"format": 1, "owner": "gone"}
-    result = {**owner, "controller_pid": 1, "started_wall": 1.0, "made_folder": True}
-    (folder / "owner.json").write_text(json.dumps(result))
+    owner = {"format": 1, "owner": "gone", "controller_pid": 1, "started_wall": 1.0, "made_folder": True}
+    (folder / "owner.json").write_text(json.dumps(owner))
     found = world.root / "blocked"
     found.mkdir()
     journal = Journal(folder)
@@ -51,19 +50,18 @@ def says(stderr: str, blocked: Path) -> bool:
         (("lab", "status", "--json"), 0),
         (("lab", "reset"), 2),
         (("lab", "down"), 0),
-        (("lab", "install", "small"), 0),
-        (("lab", "urls", "small"), 2),
+        (("lab", "install", "study.yaml"), 0),
+        (("lab", "urls", "study.yaml"), 2),
         (("warm", "--for", "0.1s"), None),
         (("warm", "--end"), 0),
         (("doctor",), 0),
-        (("run", "small", "--out", "runs", "--json"), None),
+        (("run", "study.yaml", "--out", "runs", "--json"), None),
         (("init", "python3 -m http.server {port}", "own"), 0),
     ],
     ids=lambda words: " ".join(words[:2]) if isinstance(words, tuple) else "",
 )
 def test_it_is_reported(world: World, blocked: Path, words: tuple[str, ...], code: int | None) -> None:
-    (world.root / "small").mkdir()
-    (world.root / "small" / "study.yaml").write_text(STUDY)
+    world.study(STUDY)
     ended = world.svload(*words)
     assert says(ended.stderr, blocked), ended.stderr
     assert code is None or ended.returncode == code, ended.stderr
@@ -74,15 +72,13 @@ def test_it_is_reported(world: World, blocked: Path, words: tuple[str, ...], cod
 
 def test_a_quiet_load_reports_it_too(world: World, blocked: Path, truth: dict[str, Any]) -> None:
     url = f"http://127.0.0.1:{truth['http_port']}/info"
-    ended = world.svload("load", url, "-d", "0.2s", "-c", "1", "--quiet", "--json")
+    ended = world.svload("load", url, "-n", "10", "-c", "1", "--quiet", "--json")
     assert says(ended.stderr, blocked), ended.stderr
-    assert json.loads(ended.stdout)["requests"] > 0
+    assert json.loads(ended.stdout)["requests"] == 10
 
 
 def test_bringing_up_a_lab_reports_it(world: World, blocked: Path) -> None:
-    (world.root / "small").mkdir()
-    (world.root / "small" / "study.yaml").write_text(STUDY)
-    up = world.svload("lab", "up", "small", "--for", "60s")
+    up = world.svload("lab", "up", world.study(STUDY), "--for", "60s")
     assert up.returncode == 0 and says(up.stderr, blocked), up.stderr
     reset = world.svload("lab", "reset")
     assert reset.returncode == 0 and says(reset.stderr, blocked), reset.stderr

@@ -13,16 +13,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.servers import program
 
-from .world import World, complete, findings, only_run
+from .world import World, checks_of, complete, only_run
 
 pytestmark = pytest.mark.truth
 SERVER = Path(__file__).parents[2] / "examples" / "two-builds" / "builds" / "main" / "server"
 TRUTH = {"kit": "truth", "role": "store"}
 
 
-def downloaded(world: World, lab: dict[str, Any]) -> Path:
-    folder = world.root / "downloaded"
+def downloaded(world: World, lab: dict[str, Any], name: str = "downloaded", **more: Any) -> Path:
+    folder = world.root / name
     folder.mkdir()
     study = {
         "name": "downloaded",
@@ -31,7 +32,7 @@ def downloaded(world: World, lab: dict[str, Any]) -> Path:
         "traffic": {"users": {"executor": "constant-vus", "vus": 1, "request": "get"}},
         "measure": {"duration": "1s", "replicates": 1},
     }
-    (folder / "study.yaml").write_text(json.dumps(study))
+    (folder / "study.yaml").write_text(json.dumps(study | more))
     return folder
 
 
@@ -76,19 +77,18 @@ def test_under_any_umask_state_is_the_users_alone(world: World, umask: int) -> N
     try:
         assert up.returncode == 0, up.stderr
         state = world.root / "state"
-        found = {
-            path: stat.S_IMODE(path.lstat().st_mode) for path in state.rglob("*") if not path.is_symlink()
+        modes = {
+            path: stat.S_IMODE(path.stat().st_mode)
+            for path in (state, *state.rglob("*"))
+            if not path.is_symlink()
         }
-        assert [
-            path for path in (state, *found) if path.is_dir() and stat.S_IMODE(path.stat().st_mode) & 0o022
-        ] == []
-        assert stat.S_IMODE(state.stat().st_mode) == 0o700
+        assert [path for path, mode in modes.items() if path.is_dir() and mode & 0o022] == []
+        assert modes[state] == 0o700
+        names = ("keeper.sock", "agent.sock", "trusted.json")
         closed = {
-            path.name: mode
-            for path, mode in found.items()
-            if path.suffix == ".sock" or path.name == "trusted.json"
+            path.name: mode for path, mode in modes.items() if path.suffix == ".sock" or path.name in names
         }
-        assert closed == {"keeper.sock": 0o600, "agent.sock": 0o600, "trusted.json": 0o600}
+        assert closed == dict.fromkeys(names, 0o600)
         alone.succeed("lab", "reset")
     finally:
         ended = alone.svload("lab", "down")
@@ -105,10 +105,8 @@ def test_nobody_else_may_write_in_a_run(world: World) -> None:
         os.umask(before)
     run = only_run(world)
     complete(run, ended.stderr)
-    open_to_others = [
-        path for path in (run, *run.rglob("*")) if not path.is_symlink() and path.stat().st_mode & 0o022
-    ]
-    assert open_to_others == []
+    files = (path for path in (run, *run.rglob("*")) if not path.is_symlink())
+    assert [path for path in files if path.stat().st_mode & 0o022] == []
     assert run.stat().st_mode & 0o055 == 0o055, "a umask that lets others read still does"
 
 
@@ -116,29 +114,21 @@ OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]")
 
 
 def test_what_a_study_calls_itself_never_speaks_to_the_terminal(world: World) -> None:
-    folder = downloaded(world, {"app": TRUTH})
-    study = json.loads((folder / "study.yaml").read_text())
     hostile = "\x1b]0;owned\x07\x9b2J\u202e\x7f"
-    study |= {
-        "question": hostile,
-        "factors": {"way": {"one": {"path": "/a"}, "other": {"path": "/b"}}},
-        "requests": {"get": {"get": "http://app${way.path}"}},
-    }
-    (folder / "study.yaml").write_text(json.dumps(study))
-    named = folder.with_name("named")
-    named.mkdir()
-    levels = {"way": {hostile: {"path": "/a"}, "other": {"path": "/b"}}}
-    (named / "study.yaml").write_text(json.dumps(study | {"factors": levels}))
-    run = ("run", str(folder), "--out", str(world.runs))
+    ways = {"one": {"path": "/a"}, "other": {"path": "/b"}}
+    study = {"question": hostile, "requests": {"get": {"get": "http://app${way.path}"}}}
+    folder = downloaded(world, {"app": TRUTH}, factors={"way": ways}, **study)
+    levels = {hostile: ways["one"], "other": ways["other"]}
+    named = downloaded(world, {"app": TRUTH}, "named", factors={"way": levels}, **study)
     commands = [
         ("plan", str(folder)),
         ("plan", str(named)),
-        (*run, "--authorise", hostile),
+        ("run", str(folder), "--out", str(world.runs), "--authorise", hostile),
         ("query", "latest", "from cases"),
         ("report", "latest"),
-    ]
-    commands += [("query", "latest", "--json", "from cases"), ("why", "case-0.r1"), ("why", hostile)]
-    commands += [
+        ("query", "latest", "--json", "from cases"),
+        ("why", "case-0.r1"),
+        ("why", hostile),
         ("export", "latest", "--format", "openmetrics"),
         ("plan", hostile),
         (hostile,),
@@ -171,24 +161,14 @@ def test_trials_of_another_build_are_left_out(world: World) -> None:
         refused = world.svload("resume", run, *more)
         assert refused.returncode == 2
         assert "server changed" in refused.stderr and "--changed-build" in refused.stderr
-    ended = world.svload("resume", run, "--changed-build")
-    complete(only_run(world), ended.stderr)
-    judged = {trial["trial"]: trial["verdict"] for trial in findings(only_run(world))["trials"]}
-    assert len(judged) == 3
-    refused_by = {
-        name for name, verdict in judged.items() for check in verdict["checks"]
-        if check["check"] == "build" and check["grade"] == "REFUSED"
-    }  # fmt: skip
-    assert refused_by == sealed
+    trials = complete(only_run(world), world.svload("resume", run, "--changed-build").stderr)["trials"]
+    assert len(trials) == 3
+    assert {one["trial"] for one in trials if checks_of(one)["build"]["grade"] == "REFUSED"} == sealed
     verified = world.succeed("verify", run)
     assert "measured with a different build than later trials" in verified.stderr
 
 
-DUMPS = """
-import http.server, json, os, sys
-json.dump(dict(os.environ), open("seen.json", "w"))
-http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), http.server.SimpleHTTPRequestHandler).serve_forever()
-"""
+DUMPS = program(before='json.dump(dict(os.environ), open("seen.json", "w"))')
 
 
 @pytest.mark.parametrize("named", [False, True])
@@ -196,12 +176,8 @@ def test_a_server_inherits_named_secrets(world: World, named: bool, monkeypatch:
     for name, value in (("API_TOKEN", "hush"), ("OTHER_FILE", "/hush"), ("PLAIN", "seen")):
         monkeypatch.setenv(name, value)
     service = {"run": f"{sys.executable} server.py ${{port}}"} | ({"secrets": ["token"]} if named else {})
-    folder = downloaded(world, {"app": service})
+    folder = downloaded(world, {"app": service}, secrets={"token": "API_TOKEN", "other": "OTHER"})
     (folder / "server.py").write_text(DUMPS)
-    study = json.loads((folder / "study.yaml").read_text()) | {
-        "secrets": {"token": "API_TOKEN", "other": "OTHER"}
-    }
-    (folder / "study.yaml").write_text(json.dumps(study))
     world.succeed("lab", "up", str(folder), "--trust", "--for", "1min")
     world.succeed("lab", "down")
     seen = json.loads((folder / "seen.json").read_text())
