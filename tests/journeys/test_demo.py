@@ -55,15 +55,13 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
 
 @pytest.mark.smoke
 def test_the_demo_ends_with_a_table_and_its_files(demo: Demo) -> None:
-    for case in CASES.split(","):
-        assert any(line.split()[:1] == [case] for line in demo.ended.stdout.splitlines()), demo.ended.stdout
+    lines = demo.ended.stdout.splitlines()
+    assert set(CASES.split(",")) <= {line.split()[0] for line in lines if line.strip()}, lines
     for name in ("findings.json", "report.html", "report.xlsx", "junit.xml"):
         assert (demo.run / "derived" / name).stat().st_size > 0
-        found = [line for line in demo.ended.stdout.splitlines() if f"{demo.run.name}/derived/" in line]
-        assert any(name in line for line in found), demo.ended.stdout
+        assert any(f"{demo.run.name}/derived/" in line and name in line for line in lines), lines
     assert (demo.world.runs / "latest").resolve() == demo.run.resolve()
-    assert demo.world.labs() == []
-    assert demo.world.silent() == []
+    assert demo.world.left() == []
 
 
 def test_progress_goes_to_stderr_alone(demo: Demo) -> None:
@@ -76,9 +74,8 @@ def test_progress_goes_to_stderr_alone(demo: Demo) -> None:
 
 def test_progress_shows_what_generators_and_servers_are_doing(demo: Demo) -> None:
     journals = sorted(demo.run.glob("trials/*/events.jsonl"))
-    found = [
-        event.data for path in journals for event in read_events(path).events if event.kind == "progress"
-    ]
+    events = (event for path in journals for event in read_events(path).events)
+    found = [event.data for event in events if event.kind == "progress"]
     assert found
     assert all(one["generator_cpu_s"] > 0 for one in found)
     assert {service for one in found for service in one["service_cores"]} == {"backend", "cache"}
@@ -91,18 +88,12 @@ def test_servers_counters_agree_with_the_factors(demo: Demo) -> None:
 
 
 def test_why_lists_every_check(demo: Demo) -> None:
-    text = demo.svload("why", "TC11.r1")
-    assert "TC11.r1" in text.stdout
-    assert re.search(r"✓ \d+ more checks found nothing", text.stdout)
-    found = demo.json("why", "TC11.r1")
-    assert {check["check"] for check in found["verdict"]["checks"]} == {
-        check.name for check in all_checks() if check.of != "imported"
-    }
-    unmeasured = [check["check"] for check in found["verdict"]["checks"] if not check["measured"]]
-    assert unmeasured == []
-    unknown = demo.world.svload("why", "TC7.r9", "--out", str(demo.world.runs))
-    assert (unknown.returncode, unknown.stdout) == (2, "")
-    assert "has no sealed trial, case or comparison “TC7.r9”" in unknown.stderr
+    text = demo.svload("why", "TC11.r1").stdout
+    assert "TC11.r1" in text
+    assert re.search(r"✓ \d+ more checks found nothing", text)
+    checks = demo.json("why", "TC11.r1")["verdict"]["checks"]
+    assert {check["check"] for check in checks} == {one.name for one in all_checks() if one.of != "imported"}
+    assert [check["check"] for check in checks if not check["measured"]] == []
 
 
 def test_query_is_sql_over_the_run(demo: Demo) -> None:
@@ -111,9 +102,6 @@ def test_query_is_sql_over_the_run(demo: Demo) -> None:
     assert [row["case_name"] for row in rows] == sorted(CASES.split(","))
     assert all(row["n"] > 0 for row in rows)
     assert "case_name" in demo.svload("query", "latest", sql).stdout
-    wrong = demo.world.svload("query", "latest", "select nothing", "--out", str(demo.world.runs))
-    assert wrong.returncode == 2
-    assert wrong.stdout == ""
 
 
 @pytest.mark.smoke
@@ -122,31 +110,23 @@ def test_a_pack_is_read_like_the_run(demo: Demo, tmp_path: Path) -> None:
     demo.svload("pack", "latest", "--to", str(packed))
     assert packed.stat().st_size < 5 * 2**20
     elsewhere = World(tmp_path / "elsewhere")
-    elsewhere.root.mkdir()
     checked = elsewhere.json("verify", str(packed))
     assert checked == {"sealed": 8, "thinned": 0, "damage": [], "made_again": [], "builds": [], "altered": []}
     assert "TC9.r1" in elsewhere.svload("why", "TC9.r1", "--run", str(packed)).stdout
     sql = "select sum(ok) as ok from trials"
-    asked = elsewhere.json("query", str(packed), sql)
-    assert asked == demo.json("query", "latest", sql)
+    assert elsewhere.json("query", str(packed), sql) == demo.json("query", "latest", sql)
     found = elsewhere.json("report", str(packed))
     assert found["findings"]["cases"] == findings(demo.run)["cases"]
     made = Path(found["files"]["report.html"])
-    assert made.is_file()
-    assert made.is_relative_to(elsewhere.env["SVLOAD_CACHE"]), "a pack is unpacked into svload's own cache"
-
-
-def test_a_regenerated_report_is_the_same(demo: Demo) -> None:
-    before = (demo.run / "derived" / "findings.json").read_bytes()
-    made = demo.world.svload("report", "latest", "--out", str(demo.world.runs), "--json")
-    assert json.loads(made.stdout)["findings"]["study"] == "svload"
-    assert (demo.run / "derived" / "findings.json").read_bytes() == before
+    assert made.is_file() and made.is_relative_to(elsewhere.env["SVLOAD_CACHE"]), (
+        "unpacked into the own cache"
+    )
 
 
 @pytest.mark.smoke
 def test_two_runs_are_compared_and_json_is_all_of_stdout(demo: Demo) -> None:
-    args = ("--only", "TC2,TC9", "--replicates", "1", "--out", str(demo.world.runs))
-    ended = demo.world.svload("demo", *args, "--json")
+    args = ("demo", "--only", "TC2,TC9", "--replicates", "1", "--out", str(demo.world.runs), "--json")
+    ended = demo.world.svload(*args)
     found = json.loads(ended.stdout)
     assert ended.returncode == found["exit_code"]
     assert (found["sealed"], found["planned"], found["complete"]) == (2, 2, True)
@@ -163,10 +143,10 @@ def test_a_plan_expects_what_the_last_run_took(demo: Demo, tmp_path: Path, stric
     last = (demo.world.runs / "latest").resolve()
     found = findings(last)
     cases = ",".join(case["case"] for case in found["cases"] if case["trials"])
-    asked = ("plan", "001-svload", "--profile", "demo", "--only", cases, "--replicates", "2", "--json")
-    planned = json.loads(demo.svload(*asked).stdout)
+    asked = ("plan", "001-svload", "--profile", "demo", "--only", cases, "--replicates", "2")
+    planned = demo.json(*asked)
     assert planned["estimated_from"] == "measured in the last run"
-    unknown = json.loads(demo.world.svload(*asked, "--out", str(tmp_path)).stdout)
+    unknown = demo.world.json(*asked, "--out", str(tmp_path))
     assert "kits" in unknown["estimated_from"]
     assert unknown["estimated_s"] > 0
     if strict:
@@ -195,12 +175,8 @@ def test_a_planted_fault_is_named_in_its_trials(world: World, plant: str, strict
     planted = [trial for trial in found["trials"] if trial["case"] == "TC11"]
     assert planted
     for trial in planted:
-        assert checks_of(trial)[name]["grade"] == grade, trial["checks"]
-        assert "accounting" not in refusals(trial), "the engine did as it was asked"
+        checks = checks_of(trial)
+        assert checks[name]["grade"] == grade, checks[name]
+        assert checks["accounting"]["grade"] != "REFUSED", "the engine did as it was asked"
     others = [trial for trial in found["trials"] if trial["case"] != "TC11"]
     assert not strict or all(checks_of(trial)[name]["grade"] != grade for trial in others), others
-
-
-def refusals(trial: dict[str, Any]) -> set[str]:
-    """Return the checks that refused a trial."""
-    return {name for name, check in checks_of(trial).items() if check["grade"] == "REFUSED"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -24,10 +23,8 @@ def test_no_stall_of_the_server_is_hidden(
 ) -> None:
     """Two stalls of full length: no answer is seen before the server wrote it, nor (strictly) long after."""
     url, admin = stalls.server(serve_truth, stall=STALL.config, log=True)
-    ended = world.svload(
-        "load", url, "--rate", "500", "--max-vus", str(max_vus), "--duration", "2500ms", "--json", "--out", str(world.runs)
-    )  # fmt: skip
-    text = json.loads(ended.stdout)
+    words = ("--rate", "500", "--max-vus", str(max_vus), "--duration", "2500ms", "--out", str(world.runs))
+    text = world.json("load", url, *words)
     assert (text["due"], text["failed"], text["dropped"], text["waiting"]) == (text["ok"], 0, 0, 0)
     run = stalls.only(world)
     answered = stalls.answered(admin, run.start_ns)
@@ -43,9 +40,8 @@ def test_no_stall_of_the_server_is_hidden(
         assert not strict or got == pytest.approx(true, rel=0.05, abs=0.2 if p == 0.5 else 0)
     if not strict:
         return
-    kept_ns = run.of(
-        [done - due for due, done in sorted(zip(table["due_ns"], table["done_ns"], strict=True))]
-    )
+    pairs = sorted(zip(table["due_ns"], table["done_ns"], strict=True))
+    kept_ns = run.of([done - due for due, done in pairs])
     for p in (0.5, 0.9, 0.99):
         shown = text["response_ms"][f"p{100 * p:g}"]
         assert shown == pytest.approx(stalls.quantile(kept_ns, p), rel=0.008)
