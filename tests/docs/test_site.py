@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.bounds import HANG_S
+from tests.servers import completed
 
 ROOT = Path(__file__).resolve().parents[2]
 LOADS = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "src", "object": "data"}
@@ -41,9 +41,8 @@ class Page(HTMLParser):
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
-    environment = dict(os.environ, NO_MKDOCS_2_WARNING="true")
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=HANG_S)
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", folder]
+    done = completed(command, cwd=ROOT, env=os.environ | {"NO_MKDOCS_2_WARNING": "true"})
     assert done.returncode == 0, done.stdout + done.stderr
     return folder
 
@@ -63,32 +62,23 @@ def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
         assert not re.findall(r"url\(\s*[\"']?(?:https?:)?//", style.read_text(encoding="utf-8")), style.name
 
 
-def test_every_document_is_a_page_and_shows_no_tag_of_its_tests(site: Path) -> None:
+def test_every_document_is_a_page_in_the_menu(site: Path) -> None:
     made = {str(path.relative_to(site)) for path, _ in pages(site)}
-    wanted = {
-        str(path.relative_to(ROOT / "docs").with_suffix(".html")) for path in (ROOT / "docs").rglob("*.md")
-    }
-    assert {name.replace("README.html", "index.html") for name in wanted} <= made
+    documents = (
+        path.relative_to(ROOT / "docs").with_suffix(".html") for path in (ROOT / "docs").rglob("*.md")
+    )
+    assert {str(path).replace("README.html", "index.html") for path in documents} <= made
+    menu = {link.partition("#")[0] for link in Page(site / "index.html").links}
+    assert made - {"index.html", "example/report.html"} <= menu
+
+
+def test_no_page_shows_a_tag_of_its_tests_or_a_backslash_before_a_bar(site: Path) -> None:
+    assert "<code>str | null</code>" in (site / "reference" / "artefacts.html").read_text(encoding="utf-8")
     for path, _ in pages(site):
         shown = path.read_text(encoding="utf-8")
         assert not TAGS.search(shown), path.name
         assert "```" not in re.sub(r"<code>.*?</code>", "", shown, flags=re.DOTALL), path.name
-
-
-def test_every_page_is_in_the_menu(site: Path) -> None:
-    home = Page(site / "index.html")
-    menu = {link.partition("#")[0] for link in home.links}
-    made = {str(path.relative_to(site)) for path, _ in pages(site)}
-    assert made - {"index.html", "example/report.html"} <= menu
-
-
-def test_a_type_with_alternatives_is_shown_without_the_bar_s_backslash(site: Path) -> None:
-    shown = (site / "reference" / "artefacts.html").read_text(encoding="utf-8")
-    assert "<code>str | null</code>" in shown
-    for path, _ in pages(site):
-        assert "\\|" not in "".join(re.findall(r"<code>[^<]*</code>", path.read_text(encoding="utf-8"))), (
-            path.name
-        )
+        assert "\\|" not in "".join(re.findall(r"<code>[^<]*</code>", shown)), path.name
 
 
 @pytest.mark.look

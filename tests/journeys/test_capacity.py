@@ -3,20 +3,21 @@ code; also killed and resumed."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import signal
+import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.servers import put
+from tests.servers import put, speaking
 
+from .stalls import pause
 from .world import World, complete, findings, only_run, sealed
 
 pytestmark = pytest.mark.truth
@@ -34,7 +35,7 @@ measure: {duration: 1s, replicates: 3}
 HANGING = """\
 name: hangs
 lab:
-  server: {at: "URL"}
+  server: {at: "http://127.0.0.1:PORT"}
 factors:
   users: {open: [1, 64]}
 traffic:
@@ -49,24 +50,14 @@ LONG_S = 800.0
 CRITERIA = "mean <= 21.2 ms and success_rate >= 99 %"
 
 
-def study(world: World) -> str:
-    (world.root / "bears").mkdir()
-    (world.root / "bears" / "study.yaml").write_text(STUDY)
-    return "bears"
-
-
 def plan_of(run: Path) -> dict[str, str]:
     return {path.name: path.read_text() for path in sorted((run / "plan").iterdir())}
-
-
-def trials_of(run: Path) -> list[str]:
-    return [trial["trial"] for text in plan_of(run).values() for trial in json.loads(text)["trials"]]
 
 
 def test_a_kill_in_the_middle_of_a_search_costs_nothing(world: World):
     """This holds for whatever the search finds on a busy machine."""
     asked = ("--that", "p50 <= 10 s", "--from", "1", "--to", "4", "--duration", "0.2s")
-    with world.start("capacity", study(world), *asked, "--out", str(world.runs)) as command:
+    with world.start("capacity", world.study(STUDY), *asked, "--out", str(world.runs)) as command:
         assert command.wait_for(lambda lines: sum(line.startswith("[") for line in lines) >= 2)
         os.kill(command.process.pid, signal.SIGKILL)
         command.end()
@@ -78,7 +69,7 @@ def test_a_kill_in_the_middle_of_a_search_costs_nothing(world: World):
     found = complete(run, ended.stderr)["capacity"]
     assert {name: digest for name, digest in sealed(run).items() if name in before} == before
     assert {name: text for name, text in plan_of(run).items() if name in planned} == planned
-    names = trials_of(run)
+    names = [trial["trial"] for text in plan_of(run).values() for trial in json.loads(text)["trials"]]
     assert len(set(names)) == len(names), "no trial is planned twice"
     assert len(list(run.glob("trials/*/seal.json"))) == len(names)
     assert world.silent() == []
@@ -89,58 +80,32 @@ def test_a_kill_in_the_middle_of_a_search_costs_nothing(world: World):
 
 
 MOST = 24
-"""Connections that the fake server below serves at once."""
+"""Connections that the fake server serves at once."""
 
 
-@contextmanager
-def serving(most: int, hangs: bool) -> Iterator[str]:
-    """Run a server that answers on `most` connections; those beyond are closed, or hang without an answer."""
-    loop, live = asyncio.new_event_loop(), set()
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        me = object()
-        if len(live) < most:
-            live.add(me)
-        elif not hangs:
-            writer.transport.abort()
-            return
-        try:
-            with suppress(asyncio.IncompleteReadError, ConnectionError):
-                while await reader.readuntil(b"\r\n\r\n"):
-                    if me in live:
-                        await asyncio.sleep(0.005)
-                        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
-        finally:
-            live.discard(me)
-            writer.close()
-
-    server = loop.run_until_complete(asyncio.start_server(serve, "127.0.0.1", 0, backlog=512))
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
+def hanging(room: threading.BoundedSemaphore, connection: socket.socket) -> None:
+    """Answer on as many connections as there is room for; the others get no answer."""
+    if not room.acquire(blocking=False):
+        while connection.recv(1 << 16):
+            pass
+        return
     try:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+        for line in connection.makefile("rb"):
+            if line == b"\r\n":
+                pause(0.005)
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
     finally:
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        server.close()
-        tasks = asyncio.all_tasks(loop)
-        for one in tasks:
-            one.cancel()
-        if tasks:
-            loop.run_until_complete(asyncio.wait(tasks))
-        loop.close()
+        room.release()
 
 
 @pytest.mark.timing
 def test_a_search_keeps_its_time_where_requests_hang(world: World):
     """The study's time-out of half a minute exceeds the remaining time: the load is cut, the answer comes."""
-    (world.root / "hangs").mkdir()
-    with serving(MOST, hangs=True) as url:
-        text = HANGING.replace("URL", url)
-        (world.root / "hangs" / "study.yaml").write_text(text)
+    with speaking(partial(hanging, threading.BoundedSemaphore(MOST))) as port:
+        study = world.study(HANGING.replace("PORT", str(port)))
         asked = ("--that", "p95 <= 10 s", "--for", "20s", "--out", str(world.runs))
         begun_s = time.monotonic()
-        ended = world.svload("capacity", "hangs", *asked, bound_s=LONG_S)
+        ended = world.svload("capacity", study, *asked, bound_s=LONG_S)
         took_s = time.monotonic() - begun_s
     found = complete(only_run(world), ended.stderr)["capacity"]
     assert took_s <= 30, found["sentence"]
@@ -151,7 +116,7 @@ def test_a_search_keeps_its_time_where_requests_hang(world: World):
 
 @pytest.mark.timing
 def test_the_answer_is_the_arithmetic(world: World):
-    asked = ("capacity", study(world), "--that", CRITERIA, "--at-least", "6", "--out", str(world.runs))
+    asked = ("capacity", world.study(STUDY), "--that", CRITERIA, "--at-least", "6", "--out", str(world.runs))
     ended = world.svload(*asked, bound_s=LONG_S)
     run = only_run(world)
     found = complete(run, ended.stderr)["capacity"]
@@ -163,7 +128,6 @@ def test_the_answer_is_the_arithmetic(world: World):
     assert "holds up to about" in ended.stdout.replace("\n", " ")
     assert "✓ holds" in ended.stdout
     assert "✗ breaks" in ended.stdout
-
     assert "holds up to" in (run / "derived" / "summary.md").read_text()
 
 
@@ -174,19 +138,8 @@ def test_a_rate_is_limited_where_arrivals_pile_up(world: World, serve_truth: Cal
     server = serve_truth(service_time={"constant_ns": 10_000_000}, workers=4)
     url = f"http://127.0.0.1:{server['http_port']}/v1/a/c/o"
     put(url)
-    asked = (
-        "--rate",
-        "--that",
-        "p95 <= 1 s",
-        "--from",
-        "50",
-        "--to",
-        "1600",
-        "--tolerance",
-        "20",
-        "-d",
-        "1s",
-    )
+    loads = ("--from", "50", "--to", "1600", "--tolerance", "20", "-d", "1s")
+    asked = ("--rate", "--that", "p95 <= 1 s", *loads)
     own = ("--at-least", "800", "--out", str(world.runs))
     ended = world.svload("capacity", url, *asked, *own, bound_s=LONG_S)
     assert world.silent() == []

@@ -64,14 +64,12 @@ measure: {{duration: 120s, replicates: 1}}
 
 @pytest.mark.parametrize(("path", "error"), [("object", ""), ("altered", "check")])
 def test_a_large_body_goes_both_ways(world: World, port: int, path: str, error: str) -> None:
-    (world.root / "study.yaml").write_text(TEXT.format(port=port, path=path, size=BODY_BYTES))
-    with world.start("run", "study.yaml", "--trust", "--out", str(world.runs)) as command:
+    study = world.study(TEXT.format(port=port, path=path, size=BODY_BYTES))
+    with world.start("run", study, "--trust", "--out", str(world.runs)) as command:
         most = peak_rss_bytes(world, command)
         command.end()
     complete(only_run(world), command.said)
-    put, get = world.json(
-        "query", str(only_run(world)), "select status, error_name, body_bytes from samples order by step"
-    )
+    put, get = world.query("select status, error_name, body_bytes from samples order by step")
     assert (put["status"], put["error_name"]) == (201, ""), "the server's digest is that of what was sent"
     assert (world.root / "object").stat().st_size == BODY_BYTES
     assert (get["status"], get["error_name"], get["body_bytes"]) == (200, error, BODY_BYTES)

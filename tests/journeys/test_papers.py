@@ -14,7 +14,7 @@ import pytest
 
 from svload.host.machine import fabric
 
-from .world import World
+from .world import World, assert_valid, only_run
 
 pytestmark = pytest.mark.real
 STUDIES = Path(__file__).parents[2] / "studies"
@@ -25,21 +25,14 @@ def world(tmp_path: Path, cache: Path) -> World:
     return World(tmp_path, cache)
 
 
-def run(world: World, study: str, *more: str) -> dict[str, Any]:
-    """Run a study with one replicate of a second; return its output."""
-    args = ("--trust", "--replicates", "1", "--duration", "0.5s", "--out", str(world.runs), "--json")
-    ended = world.svload("run", str(STUDIES / study), *args, *more)
-    found: dict[str, Any] = json.loads(ended.stdout)
-    assert found["complete"], ended.stderr[-3000:]
-    for trial in found["findings"]["trials"]:
-        grades = {check["check"]: check for check in trial["verdict"]["checks"]}
-        assert grades["accounting"]["grade"] == "VALID", (trial["trial"], grades["accounting"])
+def run(world: World, study: str, *more: str) -> list[dict[str, Any]]:
+    """Run a study with one replicate of half a second; return its trials."""
+    args = ("--trust", "--replicates", "1", "--duration", "0.5s")
+    trials = world.run(STUDIES / study, *args, *more)["trials"]
+    for trial in trials:
+        assert_valid(trial, "accounting")
     assert world.silent() == []
-    return found
-
-
-def install(world: World, study: str) -> None:
-    world.succeed("lab", "install", str(STUDIES / study))
+    return trials
 
 
 def replaced(text: str, old: str, new: str) -> str:
@@ -48,25 +41,19 @@ def replaced(text: str, old: str, new: str) -> str:
 
 
 def readings(world: World, monitor: str) -> int:
-    """Return how many readings of a monitor the latest run has."""
-    asked = f"select count(*) as n from monitors where monitor = '{monitor}'"
-    answered = world.svload("query", str(next(world.runs.iterdir())), asked, "--json")
-    assert answered.returncode == 0, answered.stderr
-    return int(json.loads(answered.stdout)[0]["n"])
+    """Return how many readings of a monitor the run has."""
+    return int(world.query(f"select count(*) as n from monitors where monitor = '{monitor}'")[0]["n"])
 
 
 def queried(world: World, name: str) -> list[dict[str, Any]]:
-    """Return the result of a query of 004-swift-locust for the latest run."""
-    asked = (STUDIES / f"004-swift-locust/queries/{name}.sql").read_text()
-    answered = world.svload("query", str(next(world.runs.iterdir())), asked, "--json")
-    assert answered.returncode == 0, answered.stderr
-    return list(json.loads(answered.stdout))
+    """Return the result of a query of 004-swift-locust."""
+    return world.query((STUDIES / f"004-swift-locust/queries/{name}.sql").read_text())
 
 
 def failed(world: World, group: str) -> dict[str, Counter[str]]:
-    """Return by case of the latest run why counted requests failed, in and outside the window."""
+    """Return by case of the run why counted requests failed, in and outside the window."""
     found: dict[str, Counter[str]] = defaultdict(Counter)
-    for path in next(world.runs.iterdir()).glob("trials/*/summary.json"):
+    for path in only_run(world).glob("trials/*/summary.json"):
         summary = json.loads(path.read_text())
         [counts] = [one for one in summary["groups"] if one["name"] == group]
         assert counts["begun"] > 0, path
@@ -90,7 +77,6 @@ def test_factorials_in_redis(world: World, needs: Callable[..., None]) -> None:
 @pytest.mark.smoke
 def test_files(world: World, needs: Callable[..., None]) -> None:
     needs("root", "mariadbd", "mariadb-install-db", "mariadb", "mariadb_config", "g++")
-    """Its name is short: a socket's path has 107 bytes."""
     run(world, "005-file-server", "--profile", "demo")
     found = failed(world, "clients")
     assert len(found) == 6
@@ -105,7 +91,7 @@ def test_downloads_from_swift(world: World, needs: Callable[..., None]) -> None:
     shutil.copytree(STUDIES / "004-swift-locust", folder, ignore=shutil.ignore_patterns("example"))
     file = folder / "study.yaml"
     file.write_text(replaced(file.read_text(), "size: 5 MB", "size: 100 kB"))
-    install(world, str(folder))
+    world.succeed("lab", "install", str(folder))
     run(world, str(folder), "--profile", "demo", "--only", "scenario-1,scenario-4")
     found = failed(world, "users")
     assert len(found) == 2
@@ -126,12 +112,10 @@ def test_a_link_holds_downloads_in_order(world: World, needs: Callable[..., None
     needs("root", "memcached")
     if why := fabric.lacking(latency=False):
         pytest.skip(why)
-    install(world, "004-swift-locust/script.yaml")
-    found = run(
-        world, "004-swift-locust/script.yaml", "--profile", "demo", "--only", "scenario-1", "--duration", "1s"
-    )
+    script = "004-swift-locust/script.yaml"
+    world.succeed("lab", "install", str(STUDIES / script))
+    [trial] = run(world, script, "--profile", "demo", "--only", "scenario-1", "--duration", "1s")
     assert failed(world, "users") == {"scenario-1": {}}
-    [trial] = found["findings"]["trials"]
     [sent] = queried(world, "sent")
     assert 1 <= sent["objects"] <= 10
     if strict:
@@ -144,9 +128,9 @@ def test_a_link_holds_downloads_in_order(world: World, needs: Callable[..., None
 
 def test_what_is_written_to_swift_is_read_from_it(world: World, needs: Callable[..., None]) -> None:
     needs("root", "memcached")
-    install(world, "004-swift-locust/mixed.yaml")
-    run(world, "004-swift-locust/mixed.yaml", "--profile", "demo", "--only", "size-tiny", "--duration", "2s")
+    mixed = "004-swift-locust/mixed.yaml"
+    world.succeed("lab", "install", str(STUDIES / mixed))
+    run(world, mixed, "--profile", "demo", "--only", "size-tiny", "--duration", "2s")
     assert failed(world, "users").keys() == {"size-tiny"}
-    asked = "select error_name, count(*) as n from samples where error <> 0 group by all"
-    answered = world.svload("query", str(next(world.runs.iterdir())), asked, "--json")
-    assert {row["error_name"] for row in json.loads(answered.stdout)} <= {"no_row"}
+    rows = world.query("select distinct error_name from samples where error <> 0")
+    assert {row["error_name"] for row in rows} <= {"no_row"}

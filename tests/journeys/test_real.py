@@ -3,16 +3,14 @@ builds. Small loads, short trials."""
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from .kills import VICTIMS, Moment, check_end, play
-from .world import World, assert_valid
+from .world import World, assert_valid, lab_of, only_run
 
 pytestmark = pytest.mark.real
 ROOT = Path(__file__).parents[2]
@@ -44,26 +42,23 @@ def study(world: World, tmp_path: Path) -> str:
 
 @pytest.mark.smoke
 def test_the_study_on_swift_and_varnish(world: World, study: str) -> None:
-    args = ("--profile", "tiny", "--only", ",".join(CASES), "--out", str(world.runs), "--json")
-    ended = world.svload("run", study, *args)
-    found = json.loads(ended.stdout)
-    assert (found["sealed"], found["complete"]) == (3, True), ended.stderr[-2000:]
-    for trial in found["findings"]["trials"]:
+    for trial in world.run(study, "--profile", "tiny", "--only", ",".join(CASES))["trials"]:
         assert_valid(trial, "accounting", "manipulation", "reconciliation")
         assert trial["metrics"]["probe.success_rate"]["value"] == 1.0
-    run = Path(found["run"])
-    _look_at_the_rows(world, run)
+    run = only_run(world)
+    assert len(list(run.glob("trials/*/seal.json"))) == 3
+    _look_at_the_rows(world)
     _look_at_the_counters(run)
     world.succeed("verify", str(run))
     assert world.left() == []
 
 
-def _look_at_the_rows(world: World, run: Path) -> None:
+def _look_at_the_rows(world: World) -> None:
     sql = (
         "select case_name, min(appconnect_ns) as least, max(appconnect_ns) as most, count(*) as n from samples "
         "where group_name = 'probe' and error = 0 group by 1"
     )
-    rows: list[dict[str, Any]] = world.json("query", str(run), sql)
+    rows = world.query(sql)
     assert {row["case_name"] for row in rows} == set(CASES)
     for row in rows:
         assert row["n"] > 0
@@ -72,7 +67,7 @@ def _look_at_the_rows(world: World, run: Path) -> None:
         else:
             assert row["most"] == 0
     sql = "select service, count(distinct metric) as metrics from monitors group by 1"
-    watched = {row["service"]: row["metrics"] for row in world.json("query", str(run), sql)}
+    watched = {row["service"]: row["metrics"] for row in world.query(sql)}
     assert watched.get("cache", 0) > 5
     assert watched.get("backend", 0) > 5
 
@@ -80,7 +75,7 @@ def _look_at_the_rows(world: World, run: Path) -> None:
 def _look_at_the_counters(run: Path) -> None:
     """Check Varnish's counters: hits in the hit case, none in the others, nothing where it is bypassed."""
     for case, (_, server) in CASES.items():
-        lab = json.loads((run / "trials" / f"{case}.r1" / "lab.json").read_text())
+        lab = lab_of(run, f"{case}.r1")
         before, after = lab["before"]["cache"]["values"], lab["after"]["cache"]["values"]
         grown = {name: after[name] - before[name] for name in ("hits", "misses", "requests")}
         if server == "backend":
@@ -121,11 +116,9 @@ def test_a_real_nginx_from_few_users_to_many(world: World, needs: Callable[..., 
 @pytest.mark.timing
 def test_a_gate_on_two_builds_stops_the_slower_one(world: World) -> None:
     example = str(ROOT / "examples" / "two-builds")
-    ended = world.svload("run", example, "--trust", "--duration", "2s", "--out", str(world.runs), "--json")
-    found = json.loads(ended.stdout)
-    assert found["complete"], ended.stderr[-1500:]
+    found = world.json("run", example, "--trust", "--duration", "2s", "--out", str(world.runs))
     claim = found["findings"]["claims"][0]
     assert claim["gate"]["outcome"] == "fail", claim["sentence"]
     assert claim["ratio"]["low"] > 1.05
-    assert ended.returncode == 1
+    assert (found["complete"], found["exit_code"]) == (True, 1)
     assert world.silent() == []

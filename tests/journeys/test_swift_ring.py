@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -24,10 +23,6 @@ def world(tmp_path: Path, cache: Path, needs: Callable[..., None]) -> World:
     return made
 
 
-def rows(world: World, sql: str) -> list[dict[str, Any]]:
-    return list(world.json("query", str(only_run(world)), sql))
-
-
 def test_what_is_read_is_what_was_written_while_an_object_server_stands_still(world: World) -> None:
     run = run_with_a_stop(world, STUDY / "ring.yaml", "demo", "/object-2-server.conf", from_s=4.0, to_s=8.0)
     found = requests(world, run)
@@ -36,7 +31,7 @@ def test_what_is_read_is_what_was_written_while_an_object_server_stands_still(wo
     assert by_outcome["verified"]["requests"] > 0, found
     assert by_outcome["stored"]["requests"] > 0, found
     assert max(row["longest_s"] for row in found) > 2, "nobody waited for the server that stood still"
-    [every] = rows(world, "select count(*) as made from samples")
+    [every] = world.query("select count(*) as made from samples")
     assert sum(row["requests"] for row in found) == every["made"], "each request is told"
     assert world.silent() == []
 
@@ -57,7 +52,7 @@ measure: {duration: 8s, replicates: 1}
 
 def test_a_token_that_has_ended_fails_a_request_and_is_renewed_by_another(world: World) -> None:
     world.run(world.study(RENEWED))
-    asked = rows(world, "select vu, seq, step, status, error_name from samples order by vu, begun_ns")
+    asked = world.query("select vu, seq, step, status, error_name from samples order by vu, begun_ns")
     renewals = {row["step"] for row in asked if row["status"] == 200} - {0}
     assert len(renewals) == 1, "the renewal is a step of its own"
     [renewal] = renewals
@@ -79,7 +74,7 @@ def test_an_object_of_a_gibibyte_both_ways(world: World, profile: str | None) ->
         most = peak_rss_bytes(world, command)
         command.end()
     complete(only_run(world), command.said)
-    asked = rows(world, "select status, error_name, body_bytes from samples order by step")
+    asked = world.query("select status, error_name, body_bytes from samples order by step")
     assert [(row["status"], row["error_name"]) for row in asked] == [(201, ""), (200, ""), (204, "")], asked
     assert asked[1]["body_bytes"] == 1024 * MIB
     assert 0 < most <= 100 * MIB
@@ -92,7 +87,7 @@ def test_an_object_in_segments_comes_back_by_each_segments_digest(world: World, 
         assert text.count("md5 == ${etag_3}") == 1
         text = text.replace("md5 == ${etag_3}", "md5 == ${etag_2}")
     world.run(world.study(text), "--only", "size-4MiB")
-    asked = rows(world, "select status, error_name, body_bytes from samples order by begun_ns")
+    asked = world.query("select status, error_name, body_bytes from samples order by begun_ns")
     found = [(row["status"], row["error_name"]) for row in asked]
     upload = [*5 * [(201, "")], (200, "")]
     if planted:

@@ -11,6 +11,7 @@ import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.bounds import HANG_S
@@ -42,19 +43,20 @@ class Installed:
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run a program of the environment in a folder outside the source tree, which it can't reach."""
-        environment = {
-            "PATH": f"{self.python.parent}:{self.tools}",
-            "HOME": str(self.elsewhere),
-            "LANG": "C.UTF-8",
-        }
-        return completed(
-            [str(self.python.with_name(words[0])), *words[1:]], cwd=self.elsewhere, env=environment
-        )
+        path = f"{self.python.parent}:{self.tools}"
+        environment = {"PATH": path, "HOME": str(self.elsewhere), "LANG": "C.UTF-8"}
+        return completed([self.python.with_name(words[0]), *words[1:]], cwd=self.elsewhere, env=environment)
+
+    def json(self, *words: str) -> Any:
+        """Run a command of svload with `--json`; return the document."""
+        done = self.run("svload", *words, "--json")
+        assert done.stdout, done.stderr[-3000:]
+        return json.loads(done.stdout)
 
 
 def must(*words: str | Path) -> None:
     environment = dict(os.environ, PYO3_PYTHON=sys.executable, VIRTUAL_ENV=str(TOOLS.parent))
-    done = completed([str(word) for word in words], cwd=ROOT, env=environment, timeout=3 * HANG_S)
+    done = completed(words, cwd=ROOT, env=environment, timeout=3 * HANG_S)
     assert done.returncode == 0, f"{words[0]}:\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
 
 
@@ -65,17 +67,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     (wheel,) = folder.glob("svload-*.whl")
     python = folder / "venv" / "bin" / "python"
     must(sys.executable, "-m", "venv", folder / "venv")
-    must(
-        TOOLS / "uv",
-        "pip",
-        "install",
-        "--quiet",
-        "--python",
-        python,
-        "--require-hashes",
-        "-r",
-        folder / "requirements.txt",
-    )
+    hashed = ("--require-hashes", "-r", folder / "requirements.txt")
+    must(TOOLS / "uv", "pip", "install", "--quiet", "--python", python, *hashed)
     elsewhere = folder / "elsewhere"
     elsewhere.mkdir()
     made = Installed(python, elsewhere)
@@ -100,9 +93,8 @@ def test_wheel_is_whole(installed: Installed) -> None:
 
 def test_the_wheel_runs_every_case_of_the_demo(installed: Installed) -> None:
     """`make bench` tests that none of its trials is refused on an idle machine."""
-    done = installed.run("svload", "demo", "--replicates", "1", "--json")
-    found = json.loads(done.stdout)
-    assert (found["sealed"], found["complete"]) == (20, True), done.stderr[-3000:]
+    found = installed.json("demo", "--replicates", "1")
+    assert (found["sealed"], found["complete"]) == (20, True)
     assert len([case for case in found["findings"]["cases"] if case["excluded"]]) == 4
     for name in ("report.html", "report.xlsx"):
         assert (installed.elsewhere / found["files"][name]).stat().st_size > 0
@@ -130,22 +122,16 @@ measure: {duration: 0.2s, replicates: 1}
 
 def test_the_wheel_looks_loads_and_runs_against_a_server(installed: Installed, url: str) -> None:
     """Kits, schema, the page's templates and the engine: each is needed for one of these commands."""
-    looked = installed.run("svload", "probe", url, "--count", "3", "--json")
-    assert looked.returncode == 0, looked.stderr
-    loaded = installed.run("svload", "load", url, "-c", "2", "-d", "0.2s", "--json")
-    assert json.loads(loaded.stdout)["ok"] > 0
+    assert all(row["error"] == "" for row in installed.json("probe", url, "--count", "3"))
+    assert installed.json("load", url, "-c", "2", "-d", "0.2s")["ok"] > 0
     assert json.loads(installed.run("svload", "schema").stdout)
-    made = installed.run("svload", "init", url, "first")
-    assert made.returncode == 0, made.stderr
-    planned = installed.run("svload", "plan", "first")
-    assert planned.returncode == 0, planned.stderr
+    for words in (("init", url, "first"), ("plan", "first")):
+        done = installed.run("svload", *words)
+        assert done.returncode == 0, done.stderr
 
-    study = installed.elsewhere / "short"
-    study.mkdir()
-    (study / "study.yaml").write_text(SHORT.replace("URL", url.rstrip("/")))
-    ran = installed.run("svload", "run", "short", "--json")
-    found = json.loads(ran.stdout)
-    assert (found["sealed"], found["complete"]) == (2, True), ran.stderr
+    (installed.elsewhere / "short.yaml").write_text(SHORT.replace("URL", url.rstrip("/")))
+    found = installed.json("run", "short.yaml")
+    assert (found["sealed"], found["complete"]) == (2, True)
     page = (installed.elsewhere / found["files"]["report.html"]).read_text()
     assert "Does the installed svload run a study?" in page
 
@@ -156,10 +142,7 @@ def test_one_wheel_serves_every_python(installed: Installed) -> None:
     with zipfile.ZipFile(wheel) as held:
         names = set(held.namelist())
     package = ROOT / "src" / "svload"
-    data = [
-        path
-        for path in package.rglob("*")
-        if path.is_file() and path.suffix not in (".py", ".pyc", ".so") and path.parent.name != "__pycache__"
-    ]
+    code = (".py", ".pyc", ".so")
+    data = [path for path in package.rglob("*") if path.is_file() and path.suffix not in code]
     assert len(data) > 8
     assert {f"svload/{path.relative_to(package)}" for path in data} <= names

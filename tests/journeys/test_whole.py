@@ -40,8 +40,7 @@ SAMPLE = 5
 
 @pytest.fixture
 def study(world: World) -> str:
-    (world.root / "study.yaml").write_text(STUDY)
-    return "study.yaml"
+    return world.study(STUDY)
 
 
 def drained(descriptor: int) -> bool:
@@ -122,15 +121,10 @@ def test_killed_at_any_write_a_run_is_resumed_and_whole(world: World, study: str
         first, step = map(int, part.split("/"))
         points = points[first - 1 :: step]
     else:
-        draw = random.Random(22)
-        whole_plan = next(
-            (n for n, line in enumerate(writes, 1) if "rename" in line and "000.json" in line), 1
-        )
-        points = sorted({whole_plan, *draw.sample(points, SAMPLE if command == "run" else 2)})
+        plans = [n for n, line in enumerate(writes, 1) if "rename" in line and "000.json" in line]
+        points = sorted({*plans[:1], *random.Random(22).sample(points, SAMPLE if command == "run" else 2)})
     done = [play(world, study, finished, at, command) for at in points]
-    print(
-        f"{command}: {len(done)} kills, {done.count('whole')} resumed and whole, the others before anything had begun"
-    )
+    print(f"{command}: {len(done)} kills, {done.count('whole')} whole, the others before anything had begun")
     assert done.count("whole") >= len(done) // 2
 
 
@@ -138,14 +132,12 @@ def test_a_run_without_its_plan_and_its_trials_is_damaged(world: World, study: s
     world.run(study)
     run = only_run(world)
     shutil.rmtree(run / "plan")
-    with_seals = world.svload("resume", str(run))
-    assert with_seals.returncode == 2
-    assert "000.json is damaged" in with_seals.stderr
+    ended = world.svload("resume", str(run))
+    assert (ended.returncode, "000.json is damaged" in ended.stderr) == (2, True), ended.stderr
     shutil.rmtree(run / "trials")
     (run / "trials").mkdir()
-    without = world.svload("resume", "--out", str(world.runs))  # without a name: it is unfinished
-    assert without.returncode == 2
-    assert "saw it sealed and it is missing" in without.stderr
+    ended = world.svload("resume", "--out", str(world.runs))  # without a name: it is unfinished
+    assert (ended.returncode, "saw it sealed and it is missing" in ended.stderr) == (2, True), ended.stderr
 
 
 def test_a_run_whose_folder_goes_ends_with_a_clear_error(world: World, study: str):
