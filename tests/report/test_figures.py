@@ -1,5 +1,4 @@
-"""`svload report --figures`: each at both column widths in three formats, with units, n and interval
-stated, in the page's colours."""
+"""`svload report --figures`: both column widths, three formats, units, n and interval; curves of load."""
 
 from __future__ import annotations
 
@@ -15,12 +14,15 @@ from pypdfium2 import PdfDocument
 from tests.evolve import evolve
 from tests.report.conftest import Reporter
 
+from svload.model.load_curve import LoadCurve, LoadLimit
 from svload.model.results import Estimate
+from svload.report.charts.loads import levels_chart
 from svload.report.data.digest import SEGMENTS
 from svload.report.data.gather import PALETTE, gather
 from svload.report.figures import write
 from svload.report.figures.kinds import WIDTHS_PT, Figure, _responses_s, comparisons
 from svload.report.figures.write import found_figures, write_figures
+from svload.report.wording.curve_rows import limit_rows, lines_of
 
 pytestmark = pytest.mark.look
 
@@ -30,13 +32,11 @@ PX_AT_300 = 300 / 72
 
 @pytest.fixture(scope="module")
 def drawn(reported: Reporter, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    made: dict[str, Path] = {}
-
+    @cache
     def get(name: str) -> Path:
-        if name not in made:
-            made[name] = tmp_path_factory.mktemp(f"figures-{name}")
-            write_figures(reported(name).run, reported(name).findings, made[name])
-        return made[name]
+        folder = tmp_path_factory.mktemp(f"figures-{name}")
+        write_figures(reported(name).run, reported(name).findings, folder)
+        return folder
 
     return get
 
@@ -53,8 +53,8 @@ def test_each_file_is_as_wide_as_the_column(drawn: Callable[[str], Path], width:
     for path in drawings:
         assert float(ElementTree.parse(path).getroot().attrib["width"]) == pytest.approx(points, abs=1)
         page = path.with_suffix(".pdf").read_bytes()
-        box = re.search(rb"/MediaBox \[ 0 0 ([\d.]+) ([\d.]+) \]", page)
-        assert box and float(box[1]) == pytest.approx(points, abs=1)
+        (wide,) = re.findall(rb"/MediaBox \[ 0 0 ([\d.]+) [\d.]+ \]", page)
+        assert float(wide) == pytest.approx(points, abs=1)
         assert b"/FontFile2" in page, "a journal takes no PDF without its fonts"
         wide, _ = struct.unpack(">II", path.with_suffix(".png").read_bytes()[16:24])
         assert wide == pytest.approx(points * PX_AT_300, abs=4)
@@ -68,9 +68,8 @@ def test_axes_and_captions(drawn: Callable[[str], Path], reported: Reporter) -> 
     for figure in figures:
         assert "n = " in figure.caption and "interval" in figure.caption
         assert figure.caption in (folder / "captions.md").read_text(encoding="utf-8")
-    root = ElementTree.parse(folder / "response-single.svg").getroot()
-    found = root.findtext("{http://www.w3.org/2000/svg}desc")
-    assert found == next(figure.caption for figure in figures if figure.name == "response")
+    described = ElementTree.parse(folder / "response-single.svg").findtext("{http://www.w3.org/2000/svg}desc")
+    assert described == next(figure.caption for figure in figures if figure.name == "response")
 
 
 def test_every_shape_bears_its_own_look(drawn: Callable[[str], Path]) -> None:
@@ -148,3 +147,53 @@ def test_the_comparisons_say_what_their_intervals_rest_on(reported: Reporter, un
     (figure,) = comparisons(gather(reported("plain").run, evolve(findings, claims=(claim,))))
     assert f"n = 6 {unit}s." in figure.caption
     assert f"(t, one {unit} left out at a time). Filled: " in figure.caption, "nothing widens it (§2)"
+
+
+@pytest.fixture(scope="module")
+def curve(reported: Reporter) -> LoadCurve:
+    (found,) = reported("users").findings.curves
+    return found
+
+
+def test_the_page_draws_it_with_its_limits(reported: Reporter, curve: LoadCurve) -> None:
+    page = reported("users").page
+    assert 'id="load"' in page and '<a href="#load">Load</a>' in page
+    drawing = levels_chart(curve, "t")
+    assert ElementTree.fromstring(drawing).attrib["class"] == "chart wide"
+    assert [word for word in ("throughput", "mean response", "N* ", "N_break") if word not in drawing] == []
+    words = [curve.demands[0].resource, "no peak in range", *(row.meaning for row in limit_rows(curve))]
+    words += [sentence.split(" [")[0] for sentence in curve.sentences]
+    assert [one for one in words if one not in page] == []
+
+
+def test_what_is_not_bracketed_is_dashed_and_reported(curve: LoadCurve) -> None:
+    star = evolve(curve.limits[0], state="edge")
+    outside = evolve(curve, limits=(star,))
+    assert 'class="c1 main"' in levels_chart(curve, "t")
+    assert 'class="c1 main"' not in levels_chart(outside, "t")
+    assert "not bracketed" in limit_rows(outside)[0].state
+    none = LoadLimit(name="N*", value=None, state="none", reason="nobody knows")
+    assert limit_rows(evolve(curve, limits=(none,)))[0].state == "nobody knows"
+
+
+def test_bounds_are_drawn_as_they_are_and_left_out_where_none_is_known(curve: LoadCurve) -> None:
+    lines = lines_of(curve)
+    assert curve.top_rps is not None
+    assert max(value for _, value in lines.most_rps) == pytest.approx(curve.top_rps)
+    assert lines.least_s[0][1] == pytest.approx(curve.alone_s) and lines.scalability
+    unknown = lines_of(evolve(curve, top_rps=None, scalability=None))
+    assert (unknown.most_rps, unknown.least_s, unknown.scalability) == ((), (), ())
+
+
+def test_figures_bear_units_bounds_and_limits(reported: Reporter, tmp_path: Path) -> None:
+    found = reported("users")
+    twice = evolve(found.findings, curves=found.findings.curves * 2)
+    captions = {one.name: one.caption for one in found_figures(gather(found.run, twice))}
+    assert " The report has 1 more curve. " in captions["load-throughput"]
+    write_figures(found.run, found.findings, tmp_path)
+    for side, unit in (("throughput", "/s"), ("response", " ms")):
+        for width, points in WIDTHS_PT.items():
+            tree = ElementTree.parse(tmp_path / f"load-{side}-{width}.svg")
+            assert float(tree.getroot().attrib["width"]) == pytest.approx(points, abs=1)
+            texts = " ".join("".join(node.itertext()) for node in tree.iter() if node.tag.endswith("}text"))
+            assert unit in texts and "N*" in texts
