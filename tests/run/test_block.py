@@ -82,6 +82,37 @@ def locked(folder: Path, study: dict[str, Any], within_s: float | None = None) -
     return api.load_lock(str(path), api.Choices(trusted=True, within_s=within_s))
 
 
+def study_of(
+    name: str, web: dict[str, Any], levels: list[str], request: Any, **measure: Any
+) -> dict[str, Any]:
+    """Return a study of two levels of the factor `name`, whose response times are compared."""
+    load = {"executor": "constant-vus", "vus": 2, "think_time": "2ms", "request": request}
+    return {
+        "name": f"{name}s",
+        "lab": {"web": web},
+        "factors": {name: levels},
+        "traffic": {"load": load},
+        "measure": {"duration": "0.3s", **measure},
+        "compare": [{"factor": name, "baseline": levels[0], "metric": "response.p50"}],
+    }
+
+
+def by_path(port: int, replicates: int = 2, other: str = "b", **request: str) -> dict[str, Any]:
+    """Return two sides of one server, which differ in the path that they request."""
+    web, get = {"at": f"http://127.0.0.1:{port}"}, {"get": "http://web/${page}", **request}
+    return study_of("page", web, ["a", other], get, replicates=replicates, order="turns")
+
+
+OWN_SERVER = program("self.answer(sys.argv[2].encode())")
+SERVE = f"{sys.executable} server.py ${{port}}"
+
+
+def of_builds(folder: Path, request: Any, **measure: Any) -> dict[str, Any]:
+    """Return two builds of a server that answers with the build's name."""
+    (folder / "server.py").write_text(OWN_SERVER)
+    return study_of("build", {"run": f"{SERVE} ${{build}}"}, ["old", "new"], request, **measure)
+
+
 def begun(folder: Path, study: dict[str, Any]) -> RunDir:
     return begin(locked(folder, study), folder / "runs")
 
@@ -89,18 +120,6 @@ def begun(folder: Path, study: dict[str, Any]) -> RunDir:
 def made(run: RunDir, tell: Callable[[Event], None] = lambda event: None) -> Outcome:
     """Return an execution whose trials nobody judges."""
     return execute(run, Options(tell, lambda run, trial: {"instrument": "VALID"}, trusted=True))
-
-
-def by_path(port: int, replicates: int = 2) -> dict[str, Any]:
-    """Return two sides of one server, which differ in the path that they request."""
-    return {
-        "name": "paths",
-        "lab": {"web": {"at": f"http://127.0.0.1:{port}"}},
-        "factors": {"page": ["a", "b"]},
-        "traffic": {"load": {"executor": "constant-vus", "vus": 2, "think_time": "2ms", "request": "GET http://web/${page}"}},
-        "measure": {"duration": "0.3s", "replicates": replicates, "order": "turns"},
-        "compare": [{"factor": "page", "baseline": "a", "metric": "response.p50"}],
-    }  # fmt: skip
 
 
 def trials_of(run: RunDir, block: int) -> list[TrialDir]:
@@ -116,20 +135,20 @@ def test_sides_take_turns_in_one_load(tmp_path: Path, port: int) -> None:
     for one in [event.data for event in heard if event.kind == "trial-sealed"]:
         assert one["seconds"] - one["beside_s"] == pytest.approx(3 * 0.15), "three turns with their pauses"
     for block in (1, 2):
-        found = assert_block_in_turns(run, block, ("page-a", "page-b"))
+        found = read_block_in_turns(run, block, ("page-a", "page-b"))
         every = sorted(turn for one in found for turn in one.summary.turns.turns_ns)
         assert len(every) == 6
         assert all(end_ns < begin_ns for (_, end_ns), (begin_ns, _) in pairwise(every))
         assert all({facts.service for facts in one.lab.services} == {"web"} for one in found)
 
 
-def assert_block_in_turns(run: RunDir, block: int, sides: tuple[str, str]) -> list[TrialData]:
+def read_block_in_turns(run: RunDir, block: int, sides: tuple[str, str]) -> list[TrialData]:
     """Check that all trials of the block ran in one load of these sides; return them."""
     found = [read_trial(one) for one in trials_of(run, block)]
-    assert len({one.summary.start_at_ns for one in found}) == 1
     for one in found:
         assert_in_turns(run.trial(one.trial))
-        assert one.summary.turns.sides == sides
+    assert {one.summary.turns.sides for one in found} == {sides}
+    assert len({one.summary.start_at_ns for one in found}) == 1
     return found
 
 
@@ -160,7 +179,7 @@ def test_a_case_takes_turns_with_itself_in_an_aa_run(tmp_path: Path, port: int) 
     pairs = [("page-b.r1", 1), ("page-b.r2", 1), ("page-b.r3", 2), ("page-b.r4", 2)]
     assert [(one.trial, one.block) for one in run.planned_trials()] == pairs
     for block in (1, 2):
-        assert_block_in_turns(run, block, ("page-b", "page-b"))
+        read_block_in_turns(run, block, ("page-b", "page-b"))
 
 
 @pytest.mark.parametrize(("within_s", "lasts_s"), [(None, 4 * 0.45 + 6), (60.0, 60.0)])
@@ -214,16 +233,12 @@ def test_a_partly_sealed_block_is_remade(tmp_path: Path, port: int, monkeypatch:
     assert {name: run.trial(name).seal.read_bytes() for name in first} == first
     turns = [read_trial(run.trial(one.trial)).summary.turns for one in run.planned_trials()]
     lengths = [one.turns_ns[0][1] - one.turns_ns[0][0] for one in turns]
-    plans = set(
-        zip(lengths, (one.pause_ns for one in turns), (len(one.turns_ns) for one in turns), strict=True)
-    )
+    plans = {(length, one.pause_ns, len(one.turns_ns)) for length, one in zip(lengths, turns, strict=True)}
     assert len(plans) == 1, "the turns of the first block are those of all"
     assert all(not problem for problem in api.damaged(run.name, tmp_path / "runs"))
 
 
-def test_an_interrupt_while_servers_restart_is_no_failure(
-    tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupt_is_no_failure(tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(self: TrialRun, times: Timeline) -> None:
         raise fail("interrupted")
 
@@ -231,39 +246,23 @@ def test_an_interrupt_while_servers_restart_is_no_failure(
     run = begun(tmp_path, by_path(port))
     outcome = made(run)
     assert (outcome.exit_code, outcome.error) == (ExitCode.INTERRUPTED, None)
-    kept = [
-        event
-        for one in run.kept_attempts()
-        for event in read_events(one.events).events
-        if event.data.get("why")
-    ]
-    assert [event.data["why"] for event in kept] == ["stopped", "stopped"]
+    kept = [event.data for one in run.kept_attempts() for event in read_events(one.events).events]
+    assert [data["why"] for data in kept if data.get("why")] == ["stopped", "stopped"]
 
 
-OWN_SERVER = program("self.answer(sys.argv[2].encode())")
-SERVE = f"{sys.executable} server.py ${{port}}"
-
-
-def of_builds(folder: Path, request: Any) -> dict[str, Any]:
-    """Return two builds of a server that answers with the build's name."""
-    (folder / "server.py").write_text(OWN_SERVER)
-    return {
-        "name": "builds",
-        "lab": {"web": {"run": f"{SERVE} ${{build}}"}},
-        "factors": {"build": ["old", "new"]},
-        "traffic": {"load": {"executor": "constant-vus", "vus": 2, "think_time": "2ms", "request": request}},
-        "measure": {"duration": "0.3s", "replicates": 1},
-        "compare": [{"factor": "build", "baseline": "old", "metric": "response.p50"}],
-    }
+def test_where_nothing_listens_the_lab_of_a_side_does_not_come_up(tmp_path: Path) -> None:
+    run = begun(tmp_path, by_path(9))
+    assert made(run).exit_code == ExitCode.LAB_FAILED
+    assert not run.sealed_trials()
 
 
 @pytest.mark.truth
 def test_each_side_has_servers_of_its_own_under_plain_names(tmp_path: Path) -> None:
     """Two builds of a server and its dependency run at once: events name the side, files of a trial don't."""
-    study = of_builds(tmp_path, {"get": "http://web/", "check": ["body matches ^${build}$"]})
+    request = {"get": "http://web/", "check": ["body matches ^${build}$"]}
+    study = of_builds(tmp_path, request, replicates=2, order="turns")
     web = {"run": f"{SERVE} ${{build}} ${{store.port}}", "needs": "store"}
     study["lab"] = {"store": {"run": f"{SERVE} store"}, "web": web}
-    study["measure"] = {"duration": "0.3s", "replicates": 2, "order": "turns"}
     run = begun(tmp_path, study)
     events: list[Event] = []
     outcome = made(run, events.append)
@@ -271,15 +270,14 @@ def test_each_side_has_servers_of_its_own_under_plain_names(tmp_path: Path) -> N
     ready = Counter(e.text("service") for e in events if e.kind == "service" and e.text("state") == "ready")
     assert ready == {"web@old": 2, "store@old": 2, "web@new": 2, "store@new": 2}
     ports = set()
-    for block in (1, 2):
-        for folder in trials_of(run, block):
-            assert_in_turns(folder)
-            trial = read_trial(folder)
-            assert [facts.service for facts in trial.lab.services] == ["store", "web"]
-            ports |= {(end.port, trial.case) for facts in trial.lab.services for end in facts.endpoints}
-            watched = set(trial.monitors["service"])
-            assert {"store", "web", ""} <= watched
-            assert not any("@" in name for name in watched)
+    for folder in [*trials_of(run, 1), *trials_of(run, 2)]:
+        assert_in_turns(folder)
+        trial = read_trial(folder)
+        assert [facts.service for facts in trial.lab.services] == ["store", "web"]
+        ports |= {(end.port, trial.case) for facts in trial.lab.services for end in facts.endpoints}
+        watched = set(trial.monitors["service"])
+        assert {"store", "web", ""} <= watched
+        assert not any("@" in name for name in watched)
     assert len({number for number, _ in ports}) == 4, "a server keeps its port, and shares it with none"
 
 
@@ -287,7 +285,7 @@ def test_each_side_has_servers_of_its_own_under_plain_names(tmp_path: Path) -> N
 @pytest.mark.parametrize(("free", "fits"), [(1 << 40, True), (1 << 20, False)])
 def test_sides_need_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, fits: bool) -> None:
     """The gate's default is turns; a server in Python takes more than three quarters of a mebibyte."""
-    study = of_builds(tmp_path, "GET http://web/")
+    study = of_builds(tmp_path, "GET http://web/", replicates=1)
     study["compare"][0]["fail_if"] = "worse by more than 5 %"
     run = begun(tmp_path, study)
     assert run.lock().measure.order == "turns"
@@ -353,12 +351,9 @@ def test_a_side_has_its_own_readings_and_those_of_the_machine() -> None:
 def test_turns_follow_from_the_slower_side() -> None:
     fast, slow = Warmed(1e6, 900.0, 4, 2, 2), Warmed(20e6, 700.0, 6, 2, 2)
     found = plan_turns([fast, slow], 0, 3)
-    assert found.p99_ns == 20e6
+    assert (found.p99_ns, found.turns.pause_ns, found.turns.rounds) == (20e6, 50e6, 3)
     assert found.turns.length_ns >= 10 * 20e6
-    assert found.turns.pause_ns == 50e6
-    assert found.turns.rounds == 3
-    longer = plan_turns([fast, slow], 10 * found.turns.length_ns, 3)
-    assert longer.turns.rounds == 10
+    assert plan_turns([fast, slow], 10 * found.turns.length_ns, 3).turns.rounds == 10
 
 
 @pytest.mark.parametrize(("left_s", "rounds", "fits"), [(inf, 20, True), (50.0, 10, True), (30.0, 10, False)])
@@ -399,11 +394,8 @@ def test_a_slow_server_makes_turns_long_even_if_only_some_answers_are_slow() -> 
     assert length_ns(responses(100, 4, 250e6), 100) == pytest.approx(5e9, rel=0.2)
     some = (np.where(np.random.default_rng(seed).random(800) < 0.02, 500e6, 10e6) for seed in range(40))
     assert all(typical_p99_ns(one) > 300e6 for one in some)
-
-
-def test_too_few_requests_are_one_part_and_their_slowest_decides() -> None:
     few = responses(20, 2, 10e6)
-    assert typical_p99_ns(few) == few.max()
+    assert typical_p99_ns(few) == few.max(), "too few requests are one part"
     assert typical_p99_ns(np.empty(0)) == 0.0
 
 
@@ -448,49 +440,37 @@ def warming_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Warming:
 
 
 @pytest.mark.parametrize(
-    ("shows", "least", "loads", "settles", "notice"),
+    ("shows", "least", "loads", "settles", "checked_ms", "notice"),
     [
-        ([(100, True)], 0, 1, 1, ""),  # a later block
-        ([(400, True)], 335, 1, 1, ""),
-        ([(100, True), (240, True)], 335, 2, 1, ""),  # together they are enough
-        ([(300, False), (100, True), (250, True)], 335, 3, 2, ""),  # what had not settled is left out
-        ([(20, True), (40, True), (80, True), (160, True)], 335, 4, 1, TOO_FEW),
-        ([(400, False)] * 4, 335, 4, None, "page-a had not settled after"),
-        ([(0, False)] * 4, 335, 4, None, "page-a answered none of its requests in 400 ms of warm-up"),
+        ([(100, True)], 0, 1, 1, None, ""),  # a later block
+        ([(400, True)], 335, 1, 1, [5], ""),
+        ([(100, True), (240, True)], 335, 2, 1, None, ""),  # together they are enough
+        ([(300, False), (100, True), (250, True)], 335, 3, 2, None, ""),  # what had not settled is left out
+        ([(20, True), (40, True), (80, True), (160, True)], 335, 4, 1, None, TOO_FEW),
+        ([(400, False)] * 4, 335, 4, None, None, "page-a had not settled after"),
+        ([(0, False)] * 4, 335, 4, None, None, "page-a answered none of its requests in 400 ms of warm-up"),
+        ([(400, False), (400, True)], 335, 2, 2, [5], ""),  # a load that had not settled gives no estimate
+        ([(20, True), (400, True)], 335, 2, 1, [2, 5], ""),  # the p99 of 20 may be a stall: their median
     ],
 )
 def test_the_warm_up_that_plans_turns_goes_on_until_it_can(
-    warming_trial: Warming, shows: Any, least: int, loads: int, settles: int | None, notice: str
+    warming_trial: Warming, shows: Any, least: int, loads: int, settles: Any, checked_ms: Any, notice: str
 ) -> None:
     trial = warming_trial(shows)
-    found = warm_up(trial, least)
+    checked: list[Warmed] = []
+    found = warm_up(trial, least, checked.append)
     assert found.took_ns == loads * 100 * MS
     assert found.settled_ns == (settles and settles * 100 * MS)
     assert [one.startswith(notice) for one in trial.notices] == [True] * bool(notice)
+    if checked_ms:
+        assert [one.p99_ns / MS for one in checked] == pytest.approx(checked_ms)
 
 
 def test_a_side_that_only_times_out_ends_its_warm_up_with_its_first_load(tmp_path: Path, port: int) -> None:
-    study = by_path(port, 1)
-    study["factors"]["page"] = ["a", "late"]
-    study["traffic"]["load"]["request"] = {"get": "http://web/${page}", "timeout": "250ms"}
     heard: list[Event] = []
-    made(begun(tmp_path, study), heard.append)
+    made(begun(tmp_path, by_path(port, 1, "late", timeout="250ms")), heard.append)
     texts = [one.text("text") for one in heard if one.kind == "notice"]
     assert "page-late answered none of its requests in 200 ms of warm-up" in texts
-
-
-@pytest.mark.parametrize(
-    ("shows", "checked_ms"),
-    [
-        ([(400, True)], [5]),
-        ([(400, False), (400, True)], [5]),  # a first load that had not settled gives no estimate
-        ([(20, True), (400, True)], [2, 5]),  # the p99 of 20 requests may be a stall, so their median
-    ],
-)
-def test_a_warm_up_shows_what_it_knows(warming_trial: Warming, shows: Any, checked_ms: list[float]) -> None:
-    checked: list[Warmed] = []
-    warm_up(warming_trial(shows), 335, checked.append)
-    assert [one.p99_ns / MS for one in checked] == pytest.approx(checked_ms)
 
 
 def test_the_time_to_give_is_rounded_up() -> None:
@@ -521,14 +501,6 @@ def test_a_record_says_what_was_planned() -> None:
     warm = {"p99_ns": 5e6, "warm_ns": 1, "settled": True}
     record = TurnRecord(turns_ns=own, next_ns=next_ns, pause_ns=plan.pause_ns, sides=("a", "b"), **warm)
     assert Planned.of_record(record) == Planned(plan, 5e6)
-
-
-def test_an_execution_that_fails_keeps_the_attempts_of_all_sides(tmp_path: Path) -> None:
-    """Nothing listens, so the lab of a side does not come up."""
-    run = begun(tmp_path, by_path(9))
-    outcome = made(run)
-    assert outcome.exit_code == ExitCode.LAB_FAILED
-    assert not run.sealed_trials()
 
 
 class Readings:
