@@ -1,4 +1,4 @@
-"""What `svload plan` and `svload run` say before anything starts: gates, the expected time, full disks, misfits."""
+"""What `svload plan` and `run` say before anything starts: gates, expected times, full disks, misfits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run waits, for a bounded time, for a quiet machine and for servers that still work; after refusals it gives advice."""
+"""A run waits, for a bounded time, for a quiet machine and servers that still work; then advice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queries over a run, which Ctrl-C ends, and `svload export`: every view has the rows that a query returns."""
+"""Queries over a run, which Ctrl-C ends, and `svload export`: every view has the rows of a query."""
 
 from __future__ import annotations
 
