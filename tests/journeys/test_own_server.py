@@ -8,6 +8,7 @@ import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.servers import Answering, certified, program, serving
@@ -29,6 +30,12 @@ GREETER = program(
     sys.argv[1:] = [asked.port]
     """,
 )
+LOAD_FIELDS = {
+    "due", "begun", "waiting", "dropped", "requests", "ok", "failed", "in_flight", "errors", "duration_s",
+    "throughput_rps", "bytes_received", "response_ms", "ok_response_ms", "service_ms", "generator_lag_ms", "cpu_s",
+    "server",
+}  # fmt: skip
+TIMES = ("mean", "p50", "p90", "p95", "p99", "p99.9", "max")
 QUICK = ("--replicates", "2", "--duration", "0.2s")
 
 
@@ -88,6 +95,25 @@ COMMANDS = [
     ("python3 server --port {port} --greeting conf/greeting.txt", "python3 ../server --port ${port} --greeting ../conf/greeting.txt", 5),
     ("python3 -m http.server {port} --directory conf", "python3 -m http.server ${port} --directory ../conf", None),
 ]  # fmt: skip
+
+
+@pytest.mark.parametrize("how", [("--vus", "4"), ("--rate", "200")])
+def test_load_prints_a_balanced_account(world: World, truth: dict[str, int], how: tuple[str, str]):
+    url = f"http://127.0.0.1:{truth['http_port']}/v1/a/c/o"
+    reply: dict[str, Any] = world.json("load", url, *how, "--duration", "1s")
+    assert set(reply) >= LOAD_FIELDS
+    assert reply["due"] == reply["begun"] + reply["waiting"] + reply["dropped"]
+    assert reply["begun"] == reply["requests"] + reply["in_flight"]
+    assert reply["requests"] == reply["ok"] + reply["failed"]
+    assert reply["failed"] == sum(reply["errors"].values()) == reply["requests"], (
+        "there is no such object: 404"
+    )
+    assert tuple(reply["response_ms"]) == TIMES
+    assert reply["cpu_s"] > 0
+    assert reply["instrument"]["grade"] in ("VALID", "WEAK", "REFUSED")
+    if how[0] == "--rate":
+        assert reply["due"] in range(199, 202)
+    assert world.silent() == []
 
 
 @pytest.mark.parametrize(("typed", "written", "size"), COMMANDS)

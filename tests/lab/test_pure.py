@@ -31,7 +31,7 @@ from svload.lab.kits import swift, varnish
 from svload.lab.kits.swift import Swift, SwiftOptions
 from svload.lab.kits.truth import Truth, TruthOptions, canonical, native_distribution
 from svload.lab.kits.varnish import VarnishOptions, discovered
-from svload.lab.links import ServiceLinks
+from svload.lab.links import ServiceLinks, needs_own_network
 from svload.lab.objects import content, fill_key, planned_accounts, planned_containers, planned_objects
 from svload.lab.place import Place
 from svload.lab.standing import Starter
@@ -564,3 +564,13 @@ def test_they_are_reported_beside_mistakes_that_keep_cases_from_being_made(tmp_p
         assert text.count(old) == 1, old
         text = text.replace(old, new)
     assert [line for line, _ in told(tmp_path, text)] == [3, 4, 7, 9, 11, 12]
+
+
+@pytest.mark.parametrize(
+    ("sysctl", "link", "own"),
+    [({}, False, False), ({"vm.swappiness": "1"}, False, False), ({"net.core.somaxconn": "77"}, False, True), ({}, True, True)],
+)  # fmt: skip
+def test_a_setting_of_the_network_or_a_link_needs_an_own_network(sysctl: Any, link: bool, own: bool) -> None:
+    options = {"link": {"rate": "5 MB/s"}} if link else {}
+    case: Any = SimpleNamespace(sysctl=sysctl, services=[SimpleNamespace(options=options)])
+    assert needs_own_network(case) == own
