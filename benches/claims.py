@@ -424,10 +424,17 @@ def main() -> int:
     of_gates, kept = gates(runs // 2)
     columns = "world|cases × blocks|false alarms|coverage|1.05 decided|1.1|1.3|“no difference” of equal sides|of 1.1"
     text = PAGE.format(
-        runs=runs, seed=SEED, alarms=100 * FALSE_ALARMS_MAX, coverage=100 * COVERAGE_MIN, first=FIRST, most=MOST,
-        width=limits.GATE_WIDTH, claims=markdown(columns, [row.cells() for row in rows]), gates=of_gates,
+        runs=runs,
+        seed=SEED,
+        alarms=100 * FALSE_ALARMS_MAX,
+        coverage=100 * COVERAGE_MIN,
+        first=FIRST,
+        most=MOST,
+        width=limits.GATE_WIDTH,
+        claims=markdown(columns, [row.cells() for row in rows]),
+        gates=of_gates,
         success=success(runs),
-    )  # fmt: skip
+    )
     publish(None if tenth else page(__file__), text)
     return 0 if kept and all(row.kept for row in rows) else 1
 

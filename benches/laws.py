@@ -259,11 +259,18 @@ def table(rows: Sequence[Row]) -> str:
     held = [one for row in rows if row.cell.held for one in row.inside]
     missed = [f"MISSED {row.cell.name}: {why}\n" for row in rows for why in row.missed]
     return PAGE.format(
-        models=sum(len(row.judged) for row in rows), seed=SEED, blocks=BLOCKS, requests=REQUESTS,
-        within=100 * WITHIN, least=100 * COVERAGE_MIN, rows=markdown(COLUMNS, [_cells(row) for row in rows]),
-        held=len(held), coverage=100 * coverage(rows), largest=100 * max(abs(one.off) for one in held),
+        models=sum(len(row.judged) for row in rows),
+        seed=SEED,
+        blocks=BLOCKS,
+        requests=REQUESTS,
+        within=100 * WITHIN,
+        least=100 * COVERAGE_MIN,
+        rows=markdown(COLUMNS, [_cells(row) for row in rows]),
+        held=len(held),
+        coverage=100 * coverage(rows),
+        largest=100 * max(abs(one.off) for one in held),
         missed="".join(missed),
-    )  # fmt: skip
+    )
 
 
 def _cells(row: Row) -> list[str]:

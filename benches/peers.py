@@ -235,21 +235,30 @@ def _engine(job: Job, out: Path) -> Numbers:
 
 
 SVLOAD = Tool(
-    "svload", "make setup", _engine, "pace new tls http2", path=sys.executable, ours=True,
+    "svload",
+    "make setup",
+    _engine,
+    "pace new tls http2",
+    path=sys.executable,
+    ours=True,
     make=lambda job: engine_command(job.folder, share_of(job)),
-)  # fmt: skip
+)
 """svload's engine as a generator calls it (`svload._native.run_share`): full recording, certificates
 verified."""
 THINKING = replace(
-    SVLOAD, name="svload think", variant=True,
+    SVLOAD,
+    name="svload think",
+    variant=True,
     make=lambda job: engine_command(job.folder, share_of(job, think=True)),
-)  # fmt: skip
+)
 """64 users who pause make the rate, instead of evenly spaced arrivals."""
 QUANTUM_NS = 1_000_000
 QUANTUM = replace(
-    SVLOAD, name="svload quantum", variant=True,
+    SVLOAD,
+    name="svload quantum",
+    variant=True,
     make=lambda job: engine_command(job.folder, share_of(replace(job, quantum_ns=QUANTUM_NS))),
-)  # fmt: skip
+)
 """Even due times begin in bursts, as by h2load and fortio."""
 
 

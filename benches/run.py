@@ -227,9 +227,14 @@ def other_engine(commit: str) -> Tool:
 
 def _output(command: Sequence[str], folder: Path = Path()) -> str:
     done = subprocess.run(
-        list(command), cwd=folder, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False,
+        list(command),
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        check=False,
         timeout=BUILD_BOUND_S,
-    )  # fmt: skip
+    )
     if done.returncode:
         raise Failed(f"{' '.join(command[:3])} failed: {done.stderr.strip()[-500:]}")
     return done.stdout

@@ -122,11 +122,13 @@ def measure_lag(bench: Bench) -> Special:
         return Special.of(lines, failures, found)
     ours, spinning_us, control = (middle[name] for name in names)
     return Special.of(
-        lines, failures, found,
+        lines,
+        failures,
+        found,
         Limit("p50 {:.1f} µs, at most {:.1f}", ours[0], control[0] + 10.0),
         Limit("p99 {:.1f} µs, at most {:.1f}", ours[1], max(200.0, 1.2 * control[1])),
         Limit("with spin: 60us p50 {:.1f} µs, at most {:g}", spinning_us[0], SPINNING_LIMIT_US),
-    )  # fmt: skip
+    )
 
 
 def _lag_us(folder: Path) -> tuple[float, float]:
@@ -241,11 +243,13 @@ def measure_crowd(bench: Bench) -> Special:
         return Special.of(lines, failures, found)
     most_us, share = 1.5 * median(found["control"]) + 5.0, median(found["quantum"]) * CROWD_RPS / 1e6
     return Special.of(
-        lines, failures, found,
+        lines,
+        failures,
+        found,
         Limit("{:.2f} KiB a connection, at most {:g}", max(found["memory"]), MEMORY_LIMIT_KIB),
         Limit("{:.2f} µs a request, at most {:.2f}", median(found["ours"]), most_us),
         Limit("{:.1%} of a core with pacing_quantum: 1ms, at most {:.0%}", share, QUANTUM_LIMIT),
-    )  # fmt: skip
+    )
 
 
 def _crowd(bench: Bench, server: Server, job: Job) -> tuple[int, Cost]:

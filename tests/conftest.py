@@ -2,8 +2,9 @@
 
 A test of the ``real`` or ``look`` layer may require what a machine may lack with ``needs(...)``; if it is
 missing the test is skipped and the run ends with one loud line. With ``CI=true`` that is a failure: our
-machines must have what our tests need. Tests run in parallel (``tools/beside.sh``), each worker with a separate
-machine-wide lock: two loads at the same time spoil each other's figures, but not what a test asserts.
+machines must have what our tests need. Tests run in parallel (``tools/beside.sh``), each worker with a
+separate machine-wide lock: two loads at the same time spoil each other's figures, but not what a test
+asserts.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 """Servers that die under load: the death of a limited server is a finding if the study says so; otherwise the
-lab has failed, and the trial is tried once more. Three failures in a row stop the run, which can be resumed."""
+lab has failed, and the trial is tried once more. Three failures in a row stop the run, which can be
+resumed."""
 
 from __future__ import annotations
 

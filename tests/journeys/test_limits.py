@@ -1,5 +1,5 @@
-"""Limits of services on real servers: a link's rate and latency, a disk rate, and limits that are changed under
-load; nothing is left of them."""
+"""Limits of services on real servers: a link's rate and latency, a disk rate, and limits that are changed
+under load; nothing is left of them."""
 
 from __future__ import annotations
 

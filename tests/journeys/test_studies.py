@@ -1,4 +1,4 @@
-"""Studies of every kind from file to report: executors, generators, data as a factor, what was sent, a drain."""
+"""Studies of every kind from file to report: executors, generators, data as a factor, a drain."""
 
 from __future__ import annotations
 

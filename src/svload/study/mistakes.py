@@ -89,8 +89,8 @@ def listed(known: Iterable[str]) -> str:
 
 
 def unknown_key(path: Path, known: Iterable[str], hint: str = "") -> Mistake:
-    """Report a key that does not belong there; without `hint` the nearest is named, and an almost equal one put
-    in its place."""
+    """Report a key that does not belong there; without `hint` the nearest is named, and an almost equal one
+    put in its place."""
     words, key = list(known), str(path[-1])
     details: dict[str, object] = {
         "key": show(key),

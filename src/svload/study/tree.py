@@ -319,8 +319,8 @@ def dicts_of(raw: Mapping[str, Any]) -> Iterable[tuple[str, dict[str, Any]]]:
 
 
 def override(tree: Node, key: str, value: Any) -> Node:
-    """Set the dotted `key` (`traffic.background.vus`) in `tree`; reads text as YAML scalar or flow value. Raise
-    SvloadError study-syntax."""
+    """Set the dotted `key` (`traffic.background.vus`) in `tree`; reads text as YAML scalar or flow value.
+    Raise SvloadError study-syntax."""
     place = f"override {key}"
     if isinstance(value, str) and value.strip():
         written, faults = read_tree(value, place)

@@ -1,4 +1,4 @@
-"""What an imported trial cannot show of its instrument, and Little's law as its file can (docs/method.md §4)."""
+"""What an imported trial cannot show of its instrument, and Little's law as its file can (method.md §4)."""
 
 from __future__ import annotations
 

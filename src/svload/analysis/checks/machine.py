@@ -89,7 +89,7 @@ class RunQueue(Check):
 
 
 class Steal(Check):
-    """What the hypervisor gave to other guests while a core was ready; the kernel counts in ticks of 10 ms."""
+    """What the hypervisor gave to others while a core was ready; the kernel counts in ticks of 10 ms."""
 
     name = "steal"
     order = 50
