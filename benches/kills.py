@@ -33,8 +33,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.fleet.fabric import NETWORK, Fabric, Host, fabric
-from tests.fleet.runs import processes
+from tests.fleet.fabric import NETWORK, Fabric, Host, fabric, processes
 from tests.servers import wait_until
 
 from benches.fleet import MACHINES, in_middle, inventory, machines

@@ -165,7 +165,7 @@ LOUD = ("!!! NOT TESTED: 1 test", "a-server-that-no-machine-has")
 def test_a_skip_is_loud_and_in_ci_a_failure(
     tmp_path: Path, text: str, ci: str, status: int, says: tuple[str, ...]
 ) -> None:
-    done = tested(tmp_path, [text], "-q", CI=ci)
+    done = run_pytest(tmp_path, [text], "-q", CI=ci)
     assert done.returncode == status, done.stdout
     assert all(words in done.stdout for words in says)
 
@@ -209,7 +209,9 @@ def test_ci_runs_test_whole(tmp_path: Path, fails: str, budget_s: int, code: int
     assert re.findall(r"FAILED: (\S+)\n", done.stderr) == [fails] * bool(fails)
 
 
-def tested(folder: Path, files: list[str], *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+def run_pytest(
+    folder: Path, files: list[str], *words: str, **variables: str
+) -> subprocess.CompletedProcess[str]:
     """Run pytest on files, with the configuration of this test suite."""
     shutil.copy(ROOT / "pyproject.toml", folder)
     shutil.copy(ROOT / "tests" / "conftest.py", folder)
@@ -222,7 +224,7 @@ def tested(folder: Path, files: list[str], *words: str, **variables: str) -> sub
 @pytest.mark.truth
 def test_what_no_time_is_left_for_is_named_and_no_failure(tmp_path: Path, beside: tuple[str, ...]) -> None:
     text = "def test_one(): pass\ndef test_two(): assert False\n"
-    done = tested(tmp_path, [text], *beside, "--left", "0", CI="true")
+    done = run_pytest(tmp_path, [text], *beside, "--left", "0", CI="true")
     assert done.returncode == 0, done.stdout
     assert "not run: test_0.py::test_two: no time was left" in done.stdout
     assert re.search(r"= 2 not run in ", done.stdout)
@@ -233,7 +235,7 @@ def test_a_seed_chooses_the_order_of_the_files_and_is_printed(tmp_path: Path) ->
     texts = ["def test_a(): pass\ndef test_b(): pass\n"] * 6
     orders = []
     for seed in ("1", "1", "2"):
-        done = tested(tmp_path, texts, "-v", "--shuffle", seed, "-p", "no:randomly")
+        done = run_pytest(tmp_path, texts, "-v", "--shuffle", seed, "-p", "no:randomly")
         assert f"order of the files: seed {seed}" in done.stdout
         orders.append(re.findall(r"^test_(\d)\.py::test_(\w)", done.stdout, re.MULTILINE))
     assert orders[0] == orders[1] != orders[2]
@@ -253,7 +255,7 @@ def test_other(): pass
 @pytest.mark.parametrize("asked", [(), ("-m", "pure and not timing")], ids=["plain", "selected"])
 @pytest.mark.truth
 def test_timing_tests_are_left_out(tmp_path: Path, beside: tuple[str, ...], asked: tuple[str, ...]) -> None:
-    done = tested(tmp_path, [LEFT_OUT], *beside, *asked)
+    done = run_pytest(tmp_path, [LEFT_OUT], *beside, *asked)
     assert done.returncode == 0, done.stdout
     assert "left out: 1 timing tests (make test-timing)" in done.stdout
     assert "1 passed" in done.stdout

@@ -45,7 +45,6 @@ def test_a_disturbing_program_is_named(
     """If there are others too, ours may not be among those named. The wait is bounded: the machine stays
     busy, and the load starts anyway."""
     check, named, said = judged(world, truth["http_port"], "--wait-quiet", "1s")
-    assert "waiting for a quiet machine" in said
     assert "was not quiet within 1 s; the run starts anyway" in said
     assert check["grade"] == "WEAK", check
     assert named

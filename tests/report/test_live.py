@@ -26,9 +26,9 @@ from svload.model.load_summary import (
     Times,
     WarmUp,
 )
-from svload.report.terminal.live import PlainView, ScreenView, live_view, sparkline
+from svload.report.terminal.live import PlainView, ScreenView, live_view
 from svload.report.terminal.load_end import show_load
-from svload.report.terminal.load_live import PlainLoad, ScreenLoad
+from svload.report.terminal.load_live import PlainLoad, ScreenLoad, sparkline
 
 COLUMNS = 80
 

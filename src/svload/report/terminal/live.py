@@ -23,14 +23,13 @@ from svload.model.events import Event
 from svload.model.units import show_duration
 from svload.model.visible import visible
 from svload.report.terminal.console import live_console
-from svload.report.terminal.load_live import View
+from svload.report.terminal.load_live import View, sparkline
 from svload.report.wording.search_rows import MARKS
 from svload.report.wording.spelling import count_words, list_words
 
 GRADE_STYLE = {"VALID": "green", "WEAK": "yellow", "REFUSED": "bold red"}
 _SHOWN_STATES = ("SATURATED", "OVERLOADED")
 """States reported for a single trial: flat throughput over several loads is known at the end."""
-_SPARKS = "▁▂▃▄▅▆▇█"
 _PHASES = {
     "waiting": "waiting for another load on this machine",
     "install": "installing what the kits need",
@@ -230,9 +229,9 @@ class ScreenView(_Counting):
             self._progress(data)
         elif event.kind == "trial-sealed":
             line = trial_line(data, self.done, self.total)
-            self.console.print(Text(line, style=GRADE_STYLE[str(data["instrument"])]))
+            self._above(Text(line, style=GRADE_STYLE[str(data["instrument"])]))
         if message := self.message(event):
-            self.console.print(Text(message, style="magenta"))
+            self._above(Text(message, style="magenta"))
         if self.display is not None:
             self.display.refresh()
 
@@ -255,6 +254,9 @@ class ScreenView(_Counting):
         self.latencies.append(
             max((group["last"].get("response_p50_ns") or 0 for group in self.groups), default=0) or None
         )
+
+    def _above(self, line: Text) -> None:
+        self.console.print(line)
 
     def render(self) -> RenderableType:
         """Return the bottom lines, with all text within 80 columns."""
@@ -322,13 +324,6 @@ def _together(sides: Sequence[Sequence[Mapping[str, Any]]]) -> list[dict[str, An
 
 def _ended(last: Mapping[str, Any]) -> int:
     return int(last.get("ok", 0) + last.get("failed", 0))
-
-
-def sparkline(values: Sequence[float | None]) -> str:
-    """Return the last 16 values as bars from zero; a value that was not measured is a gap."""
-    shown = values[-16:]
-    top = max((value for value in shown if value is not None), default=0) or 1
-    return "".join(" " if value is None else _SPARKS[min(7, int(value / top * 7.999))] for value in shown)
 
 
 SEARCH_STYLES = {"holds": "green", "breaks": "red", "mixed": "yellow", "no number": "dim"}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 KEPT = 60
 """Seconds shown in the sparklines."""
+_SPARKS = "▁▂▃▄▅▆▇█"
 SAME_S = 0.5
 """Reports closer together than this belong to the same second."""
 
@@ -29,6 +30,13 @@ class View(Protocol):
     """The receiver of the command's events."""
 
     def on_event(self, event: Event) -> None: ...
+
+
+def sparkline(values: Sequence[float | None]) -> str:
+    """Return the last 16 values as bars from zero; a value that was not measured is a gap."""
+    shown = values[-16:]
+    top = max((value for value in shown if value is not None), default=0) or 1
+    return "".join(" " if value is None else _SPARKS[min(7, int(value / top * 7.999))] for value in shown)
 
 
 @contextmanager
@@ -157,8 +165,6 @@ class ScreenLoad(_Seconds):
         from rich.console import Group
         from rich.progress_bar import ProgressBar
         from rich.text import Text
-
-        from svload.report.terminal.live import sparkline
 
         if not self.group:
             return Text(self.note or "starting …", style="dim")
