@@ -366,9 +366,9 @@ def test_a_gate_ends_early_only_at_strict_levels(centre: float, p: float, decide
 
 @pytest.mark.parametrize(("number", "decided"), [(5, False), (6, True)])
 def test_a_gate_in_turns_ends_from_six_blocks_on(closed: Bench, number: int, decided: bool) -> None:
-    trials = blocks([1.2] * number, MATCHED[:1])
+    trials = blocks([2.0] * number, MATCHED[:1])
     made = {
-        one.trial: Made(None, 60.0 * one.block, {P50: in_rounds(0, 1.2 if one.case == "TC3" else 1.0)})
+        one.trial: Made(None, 60.0 * one.block, {P50: in_rounds(0, 2.0 if one.case == "TC3" else 1.0)})
         for one in trials
     }
     lock = lock_with(closed.lock, 6, gated(when=ONE.when), order="turns")
