@@ -142,7 +142,7 @@ def test_one_wheel_serves_every_python(installed: Installed) -> None:
     with zipfile.ZipFile(wheel) as held:
         names = set(held.namelist())
     package = ROOT / "src" / "svload"
-    code = (".py", ".pyc", ".so")
+    code = (".py", ".pyc", ".so", ".jinja")
     data = [path for path in package.rglob("*") if path.is_file() and path.suffix not in code]
     assert len(data) > 8
     assert {f"svload/{path.relative_to(package)}" for path in data} <= names
