@@ -135,7 +135,7 @@ def test_losing_a_machine_stops_the_whole_load(fleet: Any, tmp_path: Path, fails
     assert caught.value.problems[0].code == {"prepare": "agent-lost", "load": "generator-failed"}[fails]
     assert "another machine" not in str(caught.value)
     if fails == "load":
-        assert well.agent.stopped
+        assert well.agent.stopped or not well.agent.started_at, "it may hear of the loss before it begins"
     else:
         assert not well.agent.started_at, "nobody began"
 
