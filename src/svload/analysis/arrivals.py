@@ -67,7 +67,8 @@ def phase(seed: int, group: str) -> float:
 
 
 def poisson_until(seed: int, group: str, level: float) -> int | None:
-    """Return how many sums of seeded exponentials (mean 1) lie below `level`; None where too many to draw."""
+    """Return how many sums of seeded exponentials with mean 1 lie below `level`; None where there are too
+    many to draw."""
     if level + 8 * sqrt(level) > _MOST:
         return None
     key, total, first = _key(seed, group, _ARRIVAL), 0.0, 0

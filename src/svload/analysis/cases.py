@@ -95,13 +95,15 @@ def case_result(
 
 
 def _grade_of(trial: TrialResult, number: str) -> Grade:
-    """Return a number's grade in a trial; if it was not measured, that of what breaks the whole trial."""
+    """Return a number's grade in a trial; for a number that was not measured, that of what breaks the whole
+    trial."""
     estimate = trial.metrics.get(number)
     return estimate.grade if estimate else worst(*(check.on(number) for check in trial.verdict.checks))
 
 
 def _over_trials(grades: Sequence[Grade], least: int) -> Grade:
-    """Return a case's grade: REFUSED where too few trials are left, else the worst of those left."""
+    """Return the grade of a case: REFUSED where too few trials are left, else the worst of the remaining
+    ones."""
     kept = [grade for grade in grades if grade != "REFUSED"]
     return "REFUSED" if len(kept) < min(least, len(grades)) else worst(*kept)
 
@@ -235,7 +237,8 @@ _SHARES = ("success_rate", "error_rate", "hit_ratio", "busiest_share", "repeated
 
 
 def _inside(metric: str, bound: float | None) -> float | None:
-    """Clip bounds to what is possible: from 0, and for rates of success and hits up to 1."""
+    """Clip bounds to what is possible: counts and shares are never negative; rates of success and hits are at
+    most 1."""
     if bound is None:
         return None
     top = 1.0 if metric in _SHARES else float("inf")
@@ -248,7 +251,8 @@ def threshold_results(
     owners: Mapping[str, Source],
     trials: Sequence[TrialResult] = (),
 ) -> tuple[ThresholdResult, ...]:
-    """Check Little's law: users' activity fills their time; residence equals what a gauge saw in flight."""
+    """Decide each threshold on each case that it applies to, by the range of the number that it names alone,
+    and by whether the server is OVERLOADED; with a load in stages, also on each level."""
     return tuple(
         _threshold(case, configs[case.case], text, owners, [one for one in trials if one.case == case.case])
         for case in cases

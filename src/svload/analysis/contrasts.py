@@ -26,7 +26,8 @@ NO_LAST_RUN = "this lab's noise is unknown until a first run or A/A"
 HARD = ("restart", "rebuild")
 _MARGIN = re.compile(r"by more than (\d+(?:\.\d+)?) ?%")
 Cell = tuple[str, ...]
-"""Matched cases: (baseline's, treatment's); for an interaction, both at `by` and both at its first level."""
+"""Matched cases: (baseline's, treatment's); for an interaction (baseline's, treatment's, and both at the
+first level of `by`)."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,8 @@ class Contrast:
 
     @property
     def pairs(self) -> tuple[tuple[str, str], ...]:
-        """Matched cases that differ in the compared factor alone; both pairs of each quadruple."""
+        """Matched cases that differ in the compared factor alone; for an interaction, both pairs of each
+        quadruple."""
         found = [pair for cell in self.cells for pair in zip(cell[::2], cell[1::2], strict=True)]
         return tuple(dict.fromkeys(found))
 
@@ -56,7 +58,8 @@ class Contrast:
 
     @property
     def least_units(self) -> int:
-        """The units that a claim needs: bring-ups for a factor that restarts services, else blocks."""
+        """The number of independent units that a claim needs: bring-ups for a factor that restarts services,
+        else blocks."""
         return limits.CLAIM_BRING_UPS if self.hard else limits.CLAIM_BLOCKS
 
 
@@ -163,7 +166,8 @@ def most_blocks(lock: Lock) -> int:
 
 
 def most_trials(lock: Lock) -> int:
-    """Return the trials with all blocks that `measure.until` or a gate may add, or else the plan's."""
+    """Return the number of trials with all blocks that `measure.until` or a gate may add; without either,
+    that of the plan."""
     wide = wanted_widths(lock)
     cases = {case for contrast in contrasts_of(lock) if contrast.name in wide for case in contrast.cases}
     more = max(most_blocks(lock) - lock.measure.replicates, 0) * len(cases)

@@ -1,4 +1,5 @@
-"""Criteria (`expect`, thresholds) on measured values: the place that maps a metric to its number."""
+"""Criteria (`expect`, thresholds) on measured values: the one place that maps a metric's name to its
+number."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from svload.model.study import CaseConfig
 from svload.model.units import show_duration, show_size
 
 TIMED_OUT = "> time-out"
-"""How the reason begins where failures put the number beyond the time-out; code goes by the reason's code."""
+"""How the reason begins where so many requests failed that the number lies beyond the time-out; code decides
+by the reason's code."""
 _UPPER, _LOWER, _EXACT = ("<", "<=", "=="), (">", ">=", "=="), ("==", "!=")
 _NO_SUCH_NUMBER = ("not measured", "in stages", "no request", "no looks-up")
 """Reasons for a missing number that do not mean that more load made it worse."""
@@ -39,7 +41,8 @@ def metric_of(text: str, config: CaseConfig, owners: Mapping[str, Source] | None
 
 
 def criterion_of(text: str, config: CaseConfig, owners: Mapping[str, Source] | None = None) -> Criterion:
-    """Parse the criterion in `text`; without owner it is of the case's main group. Raises ValueError."""
+    """Parse the criterion in `text`; without an owner it refers to the case's main group. Raises
+    ValueError."""
     criterion = parse_criterion(text, {**owners_of_case(config), **(owners or {})})
     return replace(criterion, ref=_owned(criterion.ref, config))
 
@@ -95,7 +98,8 @@ def number_of(estimate: Estimate) -> float | None:
 
 
 def is_broken(estimate: Estimate) -> bool:
-    """Return whether the instrument or the load failed, so that no range holds the undisturbed value."""
+    """Return whether the instrument or the load itself failed, so that no range holds the undisturbed
+    value."""
     from svload.analysis.checks import role_of
 
     doubts = estimate.belief.doubts if estimate.belief else ()

@@ -28,7 +28,8 @@ _SECOND_NS = 1e9
 
 
 class Disturbance(NamedTuple):
-    """One disturbed moment. `lost_s`: how long a thread stood still, or how much of a core was taken."""
+    """One disturbed moment. `lost_s`: how long a thread stood still in it, or, for foreign CPU, how much of a
+    core it cost."""
 
     check: str
     begin_ns: float
@@ -110,7 +111,8 @@ def strangers_share(monitors: Monitors, window: Window) -> float | None:
 
 
 def _taken(monitors: Monitors, window: Window) -> float:
-    """Return how many cores' worth of time nobody here had: stolen, or seen as gaps by witnesses."""
+    """Return how many cores' worth of time nobody on this machine had: stolen, or seen as gaps by the load's
+    witnesses."""
     stolen = sum(
         mean_rate(series, window) or 0.0
         for series in of_monitor(monitors, "host", "steal_seconds_total").values()
@@ -142,7 +144,8 @@ def _is_here(address: str) -> bool:
 
 
 def _foreign_elsewhere(monitors: Monitors) -> dict[str, Series]:
-    """Return others' CPU on a fleet's machines that made load, as shares of each machine's cores."""
+    """Return others' CPU on the machines of a fleet that made load, each as a share of that machine's
+    cores."""
     cores = Counter(core.partition("/")[0] for core in of_monitor(monitors, "fleet", "busy_seconds_total"))
     return {
         machine: Series(series.at, series.values / max(cores[machine], 1))
@@ -151,7 +154,8 @@ def _foreign_elsewhere(monitors: Monitors) -> dict[str, Series]:
 
 
 def _gaps(monitors: Monitors, exact: str, look: str, longer_s: float) -> Iterator[Disturbance]:
-    """Return gaps above a length: as their readings locate them, else the look with the longest one."""
+    """Return gaps above a length: each gap where its readings locate it, else the look in which the longest
+    one lay."""
     precise = of_monitor(monitors, "generator", exact)
     for thread, series in precise.items():
         for at, gap in zip(*series, strict=True):

@@ -55,7 +55,8 @@ class Measured:
 
 @dataclass(frozen=True)
 class RunEstimate:
-    """Wall seconds and bytes of a run. `load_s`: load and ramps; `basis`: where the others are from."""
+    """Wall seconds and bytes of a whole run. `load_s` is load and ramps alone; `basis` says where the other
+    figures come from."""
 
     seconds: float
     size_bytes: float
@@ -72,7 +73,8 @@ def estimate_run(
     restarts: int = 0,
     last: Measured | None = None,
 ) -> RunEstimate:
-    """Estimate all planned trials. `costs`: case → service → what it takes; `restarts` of the whole lab."""
+    """Estimate all planned trials of `lock`. `costs`: case → service → what it takes; `restarts` of the whole
+    lab."""
     trials = sum(config.measure.replicates for config in configs.values())
     load_s = _over_trials(configs, lambda _, config: load_seconds(config))
     size = size_of_run(lock, configs)
@@ -91,7 +93,8 @@ def estimate_run(
 
 
 def load_seconds(config: CaseConfig) -> float:
-    """Return how long a trial's load takes, with ramps and at least its fewest turns with their pauses."""
+    """Return how long a trial's load takes, with its ramps; with turns, at least as long as its fewest turns
+    and their pauses take."""
     ramp_s, duration_ns = config.ramp_ns / 1e9, config.measure.duration_ns
     if config.measure.order != "turns":
         return ramp_s + duration_ns / 1e9
@@ -149,7 +152,8 @@ def _bring_ups_s(
 
 
 def _trial_s(config: CaseConfig, costs: Mapping[str, Costs]) -> float:
-    """Return a trial's overhead beside its load: reset, warming, settling readings, answers after the end."""
+    """Return the overhead of a trial beside its load: reset, warming, two readings of settled counters,
+    answers after the end."""
     rows = {objects.table: objects.count for objects in config.objects}
     feeders = {feeder.name: feeder for feeder in config.feeders}
     seconds = TRIAL_S + 2 * max((cost.settle_s for cost in costs.values()), default=0.0)

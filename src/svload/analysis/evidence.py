@@ -31,7 +31,8 @@ _WORST: tuple[LimitState, ...] = ("reached", "approached", "clear")
 
 
 def evidence_of(trial: TrialData, window: Window) -> Evidence:
-    """Return every declared limit that was read in the window, and every counter that moved."""
+    """Return every declared limit that was read in the window, and every declared counter that moved in the
+    trial."""
     return evidence(readings_of(trial.monitors), trial.lab.declared or (), window, trial.summary.window_ns[1])
 
 
@@ -143,7 +144,8 @@ def _judged(
 
 
 def _state(limit: Limit, share: Floats, often: float) -> LimitState:
-    """Return the state by the limit's rule: one moment at it, most moments with a queue, or the mean."""
+    """Return the state by the limit's declared rule: one moment at it, most moments with something waiting,
+    or the mean."""
     if limit.brief:
         reached = often > 0
     elif limit.waiting:
@@ -183,14 +185,16 @@ def _counts(
 
 
 def _from_the_start(series: Series, end_ns: float) -> Series:
-    """Return the growth from the last reading before the load to the first reading after its end."""
+    """Return the growth from the last reading before the load, or the first one, to the first reading after
+    its end."""
     first = max(int(np.searchsorted(series.at, 0.0, side="right")) - 1, 0)
     last = min(int(np.searchsorted(series.at, end_ns)), len(series.at) - 1)
     return Series(series.at[first : last + 1], series.values[first : last + 1])
 
 
 def _moved_beside(readings: Readings, counter: str, end_ns: float) -> bool:
-    """Return whether the machine's counter moved too, or was not read, which says nothing against it."""
+    """Return whether the machine's counter moved too; a counter that was not read does not speak against
+    it."""
     monitor, _, metric = counter.partition(".")
     found = readings.of("", monitor, metric)
     return not found or any(_from_the_start(series, end_ns).growth > 0 for series in found.values())
@@ -200,7 +204,8 @@ def _moved_beside(readings: Readings, counter: str, end_ns: float) -> bool:
 
 
 def case_evidence(trials: Sequence[Evidence]) -> CaseEvidence:
-    """Summarise a case's trials: how near each limit was, how often reached, which counters moved."""
+    """Summarise a case's trials: how near each limit was, how often it was reached, and which counters moved,
+    the earliest first."""
     uses: dict[tuple[str, str, str, str], list[LimitUse]] = {}
     counts: dict[tuple[str, str, str, str], list[RefusalCount]] = {}
     for trial in trials:
@@ -291,7 +296,8 @@ def saturated(
 
 
 def declared_clauses(evidence: Evidence) -> Iterator[str]:
-    """Return a clause per declared limit that was reached and per counter that moved in the window."""
+    """Return a clause for each declared limit that was reached, and each declared counter that moved in the
+    window."""
     for use in evidence.limits:
         if use.verdict and use.state == "reached":
             waiting = "" if use.waiting is None else f", {use.waiting:,.3g} waiting"

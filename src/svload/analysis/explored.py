@@ -57,7 +57,8 @@ def _contrasts(lock: Lock, factor: Factor, configs: Mapping[str, CaseConfig]) ->
 
 
 def _adds_load(before: CaseConfig | None, after: CaseConfig | None) -> bool:
-    """Return whether the second case has the first's traffic and more, and the same main group and load."""
+    """Return whether the second case has all the traffic of the first and more, and the same main group under
+    the same load."""
     if before is None or after is None:
         return False
     mine, theirs = ({group.name: group for group in config.groups} for config in (before, after))

@@ -89,7 +89,8 @@ def _beside(
 
 
 def _allows(criterion: Criterion, row: Failures) -> bool:
-    """Return whether a criterion that holds accepts these failures: a group's covers steps that meet it."""
+    """Return whether a criterion that holds accepts these failures: one on the group covers a step where the
+    step meets it too."""
     owner, name = criterion.ref.owner, criterion.ref.metric.name
     if criterion.level:
         return False
@@ -115,7 +116,8 @@ def _of_case(config: CaseConfig, summaries: Sequence[TrialSummary]) -> Iterator[
 
 
 def _parts(group: Group, found: Sequence[GroupSummary]) -> Iterator[tuple[str, tuple[Request, ...]]]:
-    """Return (step, its request) where every trial of the group counted its steps; else the group."""
+    """Return (step, its request) where the group has scenarios and every trial counted their steps; else the
+    whole group."""
     names = {step.name for step in group.steps}
     if group.scenarios and found and all(names <= {one.name for one in part.steps} for part in found):
         yield from ((step.name, (step.request,)) for step in group.steps)
@@ -160,7 +162,8 @@ def _row(
 def _kinds(
     requests: Sequence[Request], status: Mapping[str, int], errors: Counter[str], checks: Mapping[str, int]
 ) -> Iterator[FailureKind]:
-    """Name the kinds: wrong statuses by number, failed checks by name, all else by the error's name."""
+    """Name the kinds: wrong statuses by their number, failed checks by their name, everything else by its
+    error's name."""
     unexpected, failed_checks = errors.pop("status", 0), errors.pop("check", 0)
     answered = unexpected + failed_checks
     wrong = {

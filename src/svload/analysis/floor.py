@@ -119,7 +119,8 @@ def _quantile(values: NDArray[np.float64], weight: NDArray[np.float64], p: float
 def floor_of(
     certificate: AaCertificate | None, lock: Lock, contrast: Contrast, configs: Mapping[str, CaseConfig]
 ) -> LabFloor | None:
-    """Return the largest floor of a comparison's metric over its cases' loads; None if one has none."""
+    """Return the largest floor of a comparison's metric over the loads of its cases; None if any load has
+    none."""
     from svload.analysis.criteria import metric_of
 
     if certificate is None:

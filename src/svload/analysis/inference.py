@@ -58,7 +58,8 @@ def replicates_for(shrink: float, made: int) -> int | None:
 
 
 def welch_interval(treatment: ArrayLike, baseline: ArrayLike) -> tuple[float, Interval | None]:
-    """Return the difference of means (treatment − baseline) and Welch's interval, with two on each side."""
+    """Return the difference of means (treatment − baseline) and Welch's 95 % interval; no interval with fewer
+    than two on a side."""
     t, b = np.asarray(treatment, dtype=float), np.asarray(baseline, dtype=float)
     difference = float(t.mean() - b.mean())
     if len(t) < 2 or len(b) < 2:
@@ -103,7 +104,8 @@ def least_detectable(sd_log: float, blocks: int, claims: int = 1) -> float | Non
 
 
 def sd_of_interval(low: float, high: float, blocks: int) -> float | None:
-    """Return the sd of block log ratios behind a ratio's t interval; None where it is not known."""
+    """Return the sd of block log ratios behind a ratio's t interval [low, high]; None where it cannot be
+    recovered."""
     if blocks < 2 or low <= 0 or high < low:
         return None
     return (log(high) - log(low)) / 2 * sqrt(blocks) / t_reach(blocks - 1)
@@ -193,7 +195,8 @@ def block_length(points: int) -> int:
 
 
 def resampled_blocks(residuals: Floats, resamples: int) -> Floats:
-    """Return residuals resampled in blocks of n^(1/3) neighbours (Künsch 1989), seeded, one row each."""
+    """Return residuals resampled in blocks of n^(1/3) neighbours (Künsch 1989), seeded: one row per
+    resample."""
     size = len(residuals)
     length = block_length(size)
     starts = np.random.default_rng(size).integers(0, size - length + 1, (resamples, -(-size // length)))

@@ -354,7 +354,8 @@ def _place(trial: TrialData) -> tuple[int, int]:
 def _grades(
     asked: Iterable[MetricRef], metrics: Mapping[str, Estimate], beliefs: Beliefs
 ) -> dict[str, Grade]:
-    """Return the grade of each asked number; for one not measured, of what breaks the whole trial."""
+    """Return the grade of each number that is asked for; for one that was not measured, that of what breaks
+    the whole trial."""
     found: dict[str, Grade] = {}
     for name in map(str, asked):
         belief = metrics[name].belief if name in metrics else beliefs.of(name)
@@ -379,7 +380,8 @@ def _verdict(
 
 
 def own_verdicts(events: Iterable[Event]) -> OwnVerdicts | None:
-    """Return the verdicts in a run's journal; None where it names today's rules, or no rules."""
+    """Return the verdicts in a run's journal; None where today's rules judged, or where the journal does not
+    name the rules."""
     trials: dict[str, Any] = {}
     versions = set()
     for event in events:

@@ -44,7 +44,8 @@ LAGS = ("p50", "p99", "max")
 _OTHERS = {"ok": "success_rate", "throughput_rps": "throughput", "longest_silence_ms": "longest_silence"}
 """Fields of the summary outside the tables of times → their metric."""
 ENOUGH_CPU_S = 0.05
-"""CPU time from which the cost of a request, and so what the generators could make, is known."""
+"""CPU time from which the cost of a request is known well enough to estimate what the generators could
+make."""
 
 
 def summarise_load(
@@ -235,7 +236,8 @@ def _begun_in_window(view: GroupView) -> int:
 
 
 def _measurable(group: GroupSummary, summary: TrialSummary) -> float | None:
-    """Return the requests a second that the same generators could make with their threads busy."""
+    """Return the requests a second that the same generators could make with their threads busy all the
+    time."""
     cpu_s = sum(generator.cpu_ns for generator in summary.generators) / 1e9
     if cpu_s < ENOUGH_CPU_S or not group.ok:
         return None
@@ -243,7 +245,8 @@ def _measurable(group: GroupSummary, summary: TrialSummary) -> float | None:
 
 
 def _instrument(result: TrialResult, stopped: str) -> InstrumentVerdict:
-    """Return the verdict on the numbers; `stopped` is the sentence on a load that the user stopped."""
+    """Return the verdict on the numbers; `stopped` is the sentence about a load that the user stopped, if it
+    was."""
     verdict = result.verdict
     wrong = [check.sentence for check in verdict.checks if check.grade != "VALID"]
     reasons = tuple(reason for reason in verdict.reasons if reason in wrong)

@@ -169,7 +169,8 @@ class GroupMeasures:
         return _from_histogram(self.group, name, counts, failed, spent)
 
     def all(self, extra: Iterable[MetricRef] = ()) -> dict[str, Estimate]:
-        """Return the metrics that tables show, and the extra ones; keys without the group's name."""
+        """Return the metrics that tables show, and the extra ones asked for; keys without the group's
+        name."""
         wanted: dict[str, list[str]] = {metric: list(stats) for metric, stats in _STATS.items()}
         if self.group.spec.client == "curl":
             wanted |= {metric: ["mean", "p50"] for metric in CURL}
@@ -358,7 +359,8 @@ def counter_deltas(trial: TrialData, service: str) -> dict[str, float]:
 
 
 def service_measures(trial: TrialData, service: str, window: Window) -> dict[str, Estimate]:
-    """Return a service's counters over the load, and its CPU and memory in the window, as offered."""
+    """Return a service's counters over the load, and its CPU and memory in the window; what it does not offer
+    is absent."""
     counted = counter_deltas(trial, service)
     names = ("requests", "hits", "misses", "connections", "tls_handshakes", "tls_resumed", "bytes_out")
     found = {name: _exact(counted[name]) for name in names if name in counted}
@@ -440,7 +442,8 @@ def measure_trial(
     extra: Iterable[MetricRef] = (),
     groups: tuple[GroupView, ...] | None = None,
 ) -> dict[str, Estimate]:
-    """Return all metrics of a trial by their full names; `extra`: those that criteria name."""
+    """Return all metrics of a trial by their full names; `extra` adds statistics that a study's criteria
+    name."""
     extra = tuple(extra)
     found: dict[str, Estimate] = {}
     for whole in groups if groups is not None else look(trial, config, window):
@@ -477,13 +480,15 @@ def within_limits(group: GroupView, refs: Iterable[MetricRef]) -> Iterator[tuple
 
 
 def due_within(group: GroupView, name: str) -> int:
-    """Count a group's ok requests due in its window within the limit that a metric's name includes."""
+    """Count, of a group's requests due in its window, the ok ones within the limit of a metric whose name
+    includes it."""
     limit_ns = limit_of(name)
     return 0 if limit_ns is None else int(_within(group, limit_ns).sum())
 
 
 def _within(group: GroupView, limit_ns: int) -> NDArray[np.int64]:
-    """Count by due time: rows to the nanosecond, histograms by a bucket's middle (± 0.8 % of the limit)."""
+    """Count by due time: from rows to the nanosecond, from histograms by the middle of a bucket (± 0.8 % of
+    the limit)."""
     window, rows = group.window, group.rows
     if rows is not None:
         kept = rows["ok"] & (rows["response_ns"] <= limit_ns)

@@ -1,4 +1,5 @@
-"""Where a run's wall time went: bring-up, filling, resets, warming, load, analysis."""
+"""Where a run's wall time went: bring-up, filling, resets, warming, load, analysis; and how much of it was
+not load."""
 
 from __future__ import annotations
 
@@ -59,7 +60,8 @@ def phases_of(events: Sequence[Event], trials: Iterable[Mapping[str, float]]) ->
 
 
 def own_phases(trial: TrialData) -> dict[str, float]:
-    """Return a trial's seconds by phase. Sides that took turns have equal parts of their load."""
+    """Return a trial's seconds by phase. Sides that took turns were under one load, of which each has an
+    equal part."""
     sides = len(trial.summary.turns.sides) if trial.summary.turns else 1
     return {name: spent / sides if name == LOAD else spent for name, spent in trial.lab.phases_s.items()}
 

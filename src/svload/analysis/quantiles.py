@@ -43,7 +43,8 @@ class Ranked:
         return 1 - self.finite / self.total if self.total else 0.0
 
     def at_rank(self, rank: int) -> float | None:
-        """Return the value of that rank (from 1) in ns; None above the last finite one and below 1."""
+        """Return the value of that rank (from 1) in ns; None above the last finite one and below the
+        first."""
         if rank < 1 or rank > self.finite:
             return None
         return float(self.values[np.searchsorted(self.at_or_below, rank)])
@@ -106,7 +107,8 @@ def merged_ranks(several: Sequence[Ranked]) -> Ranked:
 
 
 def bucket_middles(index: NDArray[np.generic]) -> Floats:
-    """Return a representative value in ns of each bucket: below 128 ns itself, else its middle."""
+    """Return a representative value in ns of each bucket: itself below 128 ns, else the middle of its
+    integers."""
     low, high = bucket_edges(index)
     return (low + high - 1) / 2
 
@@ -131,7 +133,8 @@ def moments(counts: NDArray[np.int64]) -> tuple[float, float]:
 
 
 def reaches(p: float, n: float) -> bool:
-    """Return whether so many values determine the quantile: with fewer it is the largest, and too low."""
+    """Return whether this many values determine the quantile: with fewer its estimate is the largest of them,
+    and too low."""
     return (n + 1 / 3) * p + 1 / 3 <= n
 
 

@@ -1,4 +1,5 @@
-"""Checks whether a machine is quiet enough to measure on, before anything is started (docs/method.md §3)."""
+"""A check whether a machine is quiet enough to measure on, by a short look at it before anything is started.
+Pure (docs/method.md §3)."""
 
 from __future__ import annotations
 

@@ -56,7 +56,8 @@ class Lost(NamedTuple):
     """What the servers of a trial lost to disturbances in its window."""
 
     handed_on_s: Floats
-    """time that their threads waited for a core in each interval, and its cost to requests behind"""
+    """time that their threads waited for a core in each interval, and what that cost the requests queued
+    behind"""
     stopped: float
     """share of the window in which the machine stood still, and what that cost the queued requests"""
     stops_s: float
@@ -66,7 +67,8 @@ class Lost(NamedTuple):
     strangers: float
     """share of all cores that other processes had"""
     disturbed: NDArray[np.bool_]
-    """the intervals in which programs, steal or a gap took a core, or its queue may still be there"""
+    """the intervals in which other programs, steal or a gap took a core, or the queue behind one may still be
+    there"""
 
 
 class Ranges:
@@ -86,7 +88,8 @@ class Ranges:
 
     @cached_property
     def lost(self) -> Lost | None:
-        """What the servers lost, by this machine's monitors; None where other programs are unknown."""
+        """What the servers lost, from this machine's monitors; None where other programs could not be
+        identified."""
         monitors, length_s = self._trial.monitors, max(self.window.seconds, 1e-9)
         others = of_monitor(monitors, "others", "cpu_seconds_total").get("")
         if others is None or (foreign := mean_rate(others, self.window)) is None:
@@ -218,7 +221,8 @@ class _OfGroup:
         self._seconds = max(window.seconds, 1e-9)
 
     def bound(self, number: str, value: float) -> tuple[float, float] | None:
-        """Return (below, above) as shares of the value; None where disturbances do not affect it."""
+        """Return (below, above) as shares of the value; None where disturbances do not affect such a
+        number."""
         metric = metric_name(number)
         stat = number.removeprefix(f"{self._group.name}.{metric}").lstrip(".")
         rate = metric in _RATES or metric == "goodput"
@@ -313,7 +317,8 @@ class _OfGroup:
 
     @cached_property
     def _unasked_s(self) -> float:
-        """Return how long a closed loop's user waited for the load itself before each request."""
+        """Return how long a closed loop's user waited for the load itself before each request, which reduced
+        the load."""
         return _late_s(self._whole) if self._whole.closed else 0.0
 
     def _of_time(self, metric: str, stat: str, value: float) -> tuple[float, float]:

@@ -1,4 +1,5 @@
-"""Monitors' readings of a trial as judges need them: series by entity, a counter's growth over the window."""
+"""Monitors' readings of one trial in the form that judges need: series by entity, and the growth of a counter
+over the kept window."""
 
 from __future__ import annotations
 
@@ -40,12 +41,14 @@ class Series(NamedTuple):
 
     @property
     def growth(self) -> float:
-        """The sum of the increases between readings: a restart in between subtracts nothing."""
+        """The sum of the increases between readings: a counter that restarted in between subtracts
+        nothing."""
         return float(np.maximum(np.diff(self.values), 0.0).sum()) if len(self.at) > 1 else 0.0
 
 
 class Readings:
-    """A trial's readings by (service, monitor, metric), then by entity, sorted once."""
+    """A trial's readings by (service, monitor, metric), then by entity: sorted once, since many are
+    requested."""
 
     def __init__(self, monitors: Monitors) -> None:
         at = monitors["offset_ns"]
@@ -111,7 +114,8 @@ def readings_of(monitors: Monitors) -> Readings:
 
 
 def of_monitor(monitors: Monitors, monitor: str, metric: str) -> dict[str, Series]:
-    """Return every entity's series of a metric that a monitor read of the machine; else empty."""
+    """Return every entity's series of one metric of a monitor that reads the machine; empty where it was not
+    read."""
     return readings_of(monitors).of("", monitor, metric)
 
 
@@ -121,7 +125,8 @@ def whole_of(by_entity: Mapping[str, Series]) -> list[Series]:
 
 
 def mean_rate(series: Series, window: Window) -> float | None:
-    """Return a counter's growth per second over the window, by the readings around it; None below two."""
+    """Return a counter's growth per second over the window, from the readings that enclose it; None with
+    fewer than two."""
     inside = series.enclosing(window)
     return inside.growth / inside.seconds if inside.seconds > 0 else None
 

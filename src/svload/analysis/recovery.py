@@ -47,14 +47,16 @@ def service_of(event: FaultEvent) -> str:
 
 @dataclass(frozen=True)
 class _Cells:
-    """Equal stretches: share of ok requests, and median response with failures above all (inf if none)."""
+    """Stretches of equal length: share of ok requests, and median response with failures above all (inf where
+    nothing was due)."""
 
     success: Floats
     median_s: Floats
 
 
 def recovery_measures(trial: TrialData, group: GroupView) -> dict[str, Estimate]:
-    """Return `recovery`, `fault_errors`, `fault_error_rate` of a group; empty without faults."""
+    """Return `recovery`, `fault_errors` and `fault_error_rate` of a group; empty for a trial without
+    faults."""
     faults = disturbing(trial)
     if not faults:
         return {}
@@ -79,7 +81,8 @@ def _longest(each: Sequence[Estimate]) -> Estimate:
 
 
 def recovery(group: GroupView, faults: Sequence[FaultEvent], number: int) -> Estimate:
-    """Return how long after one of the faults the group was back at its level before the first."""
+    """Return how long it took after one of the faults until the group was back at its level before the first
+    fault."""
     window, begun = group.window, [one.begun_s or 0.0 for one in faults]
     first, mine = (_interval(at_s, window) for at_s in (begun[0], begun[number]))
     end = _interval(begun[number + 1], window) if number + 1 < len(begun) else window.size
@@ -175,7 +178,8 @@ def spans(trial: TrialData) -> Iterator[tuple[float, float | None]]:
 
 
 def fault_results(trial: TrialData, groups: Sequence[GroupView]) -> tuple[FaultResult, ...]:
-    """Return a trial's planned acts, with each group's recovery after those that disturb."""
+    """Return every planned act of a trial as pages show it, with each group's recovery after those that
+    disturb."""
     faults = disturbing(trial)
     return tuple(
         FaultResult(

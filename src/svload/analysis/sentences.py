@@ -197,7 +197,8 @@ def _died(cases: Sequence[CaseResult], trials: Sequence[TrialResult]) -> Iterato
 
 
 def _overloaded(cases: Sequence[CaseResult], trials: Sequence[TrialResult]) -> Iterator[Finding]:
-    """Describe OVERLOADED cases; where only a server's death caused that, the death describes it."""
+    """Describe an OVERLOADED case; one that is OVERLOADED only because servers died is described by those
+    deaths."""
     grows = {one.case for one in trials if one.verdict.server == "OVERLOADED" and not one.deaths}
     named = [case.case for case in cases if case.server == "OVERLOADED" and case.instrument != "REFUSED"]
     named = [name for name in named if name in grows]
@@ -235,7 +236,8 @@ _PERCENT = re.compile(r"[\d.]+ %")
 
 
 def _with_ranges(alike: Sequence[str]) -> str:
-    """Return one of these sentences, which differ in percentages, with their ranges: `96 to 99 %`."""
+    """Return one of these sentences, which differ at most in their percentages, with the range of each:
+    `96 to 99 %`."""
     columns = zip(*map(_PERCENT.findall, alike), strict=True)
     ends = [sorted(set(one), key=lambda percent: float(percent[:-2])) for one in columns]
     ranges = iter(f"{one[0][:-2]} to {one[-1]}" if len(one) > 1 else one[0] for one in ends)
@@ -260,7 +262,8 @@ def _signs(case: CaseResult, trials: Sequence[TrialResult], curves: Sequence[Loa
 
 
 def _stays(curve: LoadCurve) -> str:
-    """Return `throughput of load stays at 898/s over users 16 to 64 while response time rises (N* = …)`."""
+    """Return `throughput of load stays at 898/s over users 16 to 64 while response rises
+    (N* = 10.1 [9.6, 10.5])`."""
     flat = [point for point in curve.points if point.flat]
     rate_rps = sum(point.throughput_rps for point in flat) / len(flat)
     limit = curve.limits[0] if curve.limits else None
@@ -276,7 +279,8 @@ _MOST_REPORTED = 3
 
 
 def _gave_way(cases: Sequence[CaseResult]) -> Iterator[Finding]:
-    """Describe what failed first by the servers' limits and counters, one sentence for all cases alike."""
+    """Describe what failed first according to the servers' own limits and counters, one sentence for all
+    cases with the same."""
     alike: dict[tuple[str, ...], list[CaseResult]] = {}
     for case in cases:
         found = first_to_fail(case.evidence) if case.instrument != "REFUSED" else ()

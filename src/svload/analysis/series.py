@@ -25,7 +25,8 @@ from svload.model.results import Grade
 from svload.model.units import show_duration
 
 Stops = Sequence[tuple[float, float]]
-"""(offset in ns from the load's start, length in ns) of each gap in which a thread could not run."""
+"""(offset in ns from the load's start at which it was reported, length in ns) of each gap in which a thread
+of the load could not run."""
 NO_STOPS: Stops = ()
 
 
@@ -56,7 +57,8 @@ def is_own_doing(groups: Iterable[GroupView], stops: Stops, cut_ns: int) -> bool
 
 
 def _lag_share(group: GroupView, cut_ns: int) -> float:
-    """Return mean response over that without generator lag, less one, of requests due in this part."""
+    """Return mean response over mean response without generator lag, less one, of the requests due in this
+    part."""
     if group.rows is not None:
         part = group.rows["ok"] & (group.rows["due_ns"] < group.window.low_ns + cut_ns)
         spent_ns = float(group.rows["response_ns"][part].sum())
@@ -86,7 +88,8 @@ _MOST_RHO = 0.95
 
 @dataclass(frozen=True)
 class Cut:
-    """One trial's own warm-up cut. `at_half`: the first half did not suffice to find its end."""
+    """One trial's own warm-up cut. `at_half`: the window's first half was not enough to find where warm-up
+    ends."""
 
     cut_ns: int
     at_half: bool
@@ -197,7 +200,8 @@ def _no_warm_up(groups: Sequence[GroupView], stops: Stops, cut: Cut) -> str:
 
 
 def _uncut(groups: Sequence[GroupView]) -> str:
-    """Return why nothing is cut where no group seeks a steady state (docs/method.md §1: ramps have none)."""
+    """Return why nothing is cut where no group seeks a steady state (docs/method.md §1: ramping executors are
+    shown over time only)."""
     shapes = {group.shape for group in groups}
     tables = {
         "ramping": "load in stages is shown over time",
@@ -247,7 +251,8 @@ def _group_cut(group: GroupView) -> Cut:
 
 
 def response_series(group: GroupView) -> tuple[Floats, Floats]:
-    """Return (offset, response) in ns: means by due interval, or single requests where few are due."""
+    """Return (offset in ns, response in ns): means by due interval, or single requests where an interval has
+    few."""
     done = group.intervals["ok"] + group.intervals["failed"]
     if group.rows is not None and len(group.rows) < _FEW_PER_INTERVAL * group.window.size:
         finished = group.rows["done_ns"] >= 0
@@ -333,7 +338,8 @@ def _case_cut(cut: Cut, common_ns: int, window_ns: int, too_short: bool, replica
 
 @dataclass(frozen=True)
 class Drift:
-    """The slope over the whole window relative to the median; its 95 % interval where it matters."""
+    """The slope over the whole window relative to the median; its 95 % interval where the slope is large
+    enough to matter."""
 
     relative: float
     interval: tuple[float, float] | None = None

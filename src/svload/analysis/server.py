@@ -269,7 +269,8 @@ def _remembered(y: Floats, line: complex, cycles: int) -> Floats:
 
 
 def _fisher_p(share: float, ordinates: int) -> float:
-    """Return the chance that noise's largest ordinate has at least this share of their sum."""
+    """Return the chance that the largest of this many ordinates of noise has at least this share of their
+    sum."""
     terms = range(1, min(ordinates, int(1 / share)) + 1)
     total: float = sum(
         (-1) ** (j - 1) * comb(ordinates, j) * max(1 - j * share, 0.0) ** (ordinates - 1) for j in terms

@@ -73,7 +73,8 @@ def function_shares(folded: Mapping[str, int]) -> list[FunctionShare]:
 
 
 def most_inclusive(shares: list[FunctionShare], count: int) -> list[FunctionShare]:
-    """Return the functions of programs most often on the stack: no kernel's, none that begins a thread."""
+    """Return the functions of programs that were on the stack most: none of the kernel's, and none that begin
+    a thread."""
     found = [
         one for one in shares if not (one.in_kernel or one.name.startswith("[") or STARTS.fullmatch(one.name))
     ]

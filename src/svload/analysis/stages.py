@@ -1,4 +1,5 @@
-"""The stages of a load separately: numbers of its ramps and levels, beside those of the whole load."""
+"""Each stage of a load in stages separately: the numbers of its ramps and levels, beside those of the whole
+load."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ STATS = ("response.p50", "response.p95", "response.p99", "throughput", "success_
 
 
 def stages_of(trial: TrialData, config: CaseConfig, window: Window) -> tuple[StageResult, ...]:
-    """Return every stage that the trial reached of every group in stages, in order of time."""
+    """Return every stage of every group in stages, in order of time; stages that the trial did not reach are
+    left out."""
     return tuple(
         one
         for group in config.groups

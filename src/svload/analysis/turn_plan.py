@@ -19,7 +19,8 @@ Turn = tuple[int, int]
 
 
 class TurnPlan(NamedTuple):
-    """The plan of turns: one of `length_ns` for each side in each round, then a pause without requests."""
+    """The plan of turns: each side has one turn of `length_ns` in each round, and nobody sends during the
+    pause after it."""
 
     length_ns: int
     pause_ns: int
@@ -42,7 +43,8 @@ def unmeasured_ns(p99_ns: float) -> tuple[float, float]:
 
 
 def least_rounds(config: CaseConfig) -> int:
-    """Return the fewest rounds of a block: of a start of its servers, or of a stretch of time."""
+    """Return the fewest rounds of a block: of a start of its servers, or, where they run already, of a
+    stretch of time."""
     return limits.TURN_PLANNED if config.starts_servers else limits.TURN_STRETCH
 
 

@@ -21,7 +21,8 @@ NAMED = 3
 
 @dataclass(frozen=True)
 class Quota:
-    """Cores that services may use together: a service's quota, or that of all within a machine."""
+    """Cores that services may use together: a service's own quota, or that of all services within a
+    machine."""
 
     name: str
     cores: float

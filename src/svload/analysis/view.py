@@ -1,4 +1,5 @@
-"""A trial as the judges see it: its kept window, and each group's part of the tables as arrays."""
+"""A trial as the judges see it: its kept window, and each traffic group's part of the tables as plain
+arrays."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ _BUCKETS = 1 << 13
 DELAYED = ("response", "ok_response")
 """The times that include the generator's own delays."""
 STAMPED_ALL = 0.99
-"""From this share of stamped ok requests on they are no sample: the generator's delays are known for all."""
+"""From this share of the ok requests on, those with a read timestamp are not a sample: the generator's delays
+are known for all."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,8 @@ def kept_window(summary: TrialSummary, cut_ns: int = 0) -> Window:
 
 @dataclass(frozen=True)
 class GroupView:
-    """A traffic group in a window. `rows`: its requests due there in order, or None (histograms only)."""
+    """One traffic group in a window. `rows` are its requests due in the window in order of due time, or None
+    (histograms only)."""
 
     index: int
     summary: GroupSummary
@@ -212,7 +215,8 @@ def _within(interval: NDArray[Any], window: Window) -> NDArray[np.bool_]:
 
 
 def _dense(table: Table, index: int, window: Window, step: int | None = None) -> dict[str, Ints]:
-    """Return each count of the group, or of one of its steps, one cell per interval of the window."""
+    """Return every count of the group, or of one of its steps, as one cell per interval of the window, zero
+    where nothing happened."""
     mine = (table["group"] == index) & _within(table["interval"], window)
     if step is not None:
         mine &= table["step"] == step
@@ -285,6 +289,7 @@ def generator_delays_ns(rows: Rows) -> Ints | None:
 
 
 def first_feeder(group: Group) -> str | None:
-    """Return the feeder that `early_repeats` and the rows table count: the first in a request."""
+    """Return the feeder that a group's `early_repeats` and rows table count: the first that its request
+    names."""
     parts = (part for request in group.requests for part in request.parts)
     return next((part.feeder for part in parts if isinstance(part, FeederPart)), None)

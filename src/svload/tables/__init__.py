@@ -1,1 +1,2 @@
-"""Finished tables of results: reading them, contradictions in them, a study's own beside a run."""
+"""Finished tables of results: how they are read, checks for contradictions, and a study's own tables beside a
+run."""

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 16 << 20
 STAYS = 0.05
-"""A ratio this near 1 is no change: without an interval, chance or rounding may have chosen its side."""
+"""A ratio this close to 1 is no change: a paper prints a number without an interval, so chance or rounding
+may have decided on which side it lies."""
 Words = Annotated[str, Field(max_length=4_000)]
 Row = Annotated[tuple[Words, ...], Field(min_length=1, max_length=60)]
 
@@ -62,7 +63,8 @@ class OwnTables(Artefact):
     """in the order in which they are shown"""
 
     def plain(self, sealed: int) -> dict[str, Any]:
-        """Return them as plain data for a report of `sealed` trials, with a note of their origin."""
+        """Return them as plain data for a report of `sealed` trials, with a note of who made them and from
+        which trials."""
         note = f"Made by {self.made_by} from this run's findings, not by svload: no verdict depends on them."
         if self.trials != sealed:
             note += (
@@ -73,7 +75,8 @@ class OwnTables(Artefact):
 
 
 def shown_tables(path: Path, sealed: int) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
-    """Return the tables at `path` for a report of `sealed` trials, and notes on read errors."""
+    """Return the tables at `path` for a report of `sealed` trials, and notes on what could not be read of
+    them."""
     try:
         return OwnTables.read(path).plain(sealed), ()
     except (SvloadError, OSError, ValueError, KeyError) as why:

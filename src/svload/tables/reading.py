@@ -161,7 +161,8 @@ def _about(path: Path, over: Mapping[str, str]) -> About:
 
 
 def _derived(path: Path, columns: Mapping[str, tuple[str, ...]], about: About) -> dict[str, tuple[str, ...]]:
-    """Return the columns of `derive`, and `users_total` where `users_unit` says what `users` are per."""
+    """Return the columns that `derive` makes, plus `users_total` where `users_unit` says per what `users` are
+    counted."""
     found: dict[str, tuple[str, ...]] = {}
     size = len(next(iter(columns.values())))
     for name, how in about.derive.items():
@@ -198,7 +199,8 @@ def _product(one: str, other: str, sign: str) -> str:
 
 
 def _in_all(path: Path, columns: Mapping[str, tuple[str, ...]], size: int) -> tuple[str, ...]:
-    """Return `users` of `users_unit` (per session per server) times sessions and servers."""
+    """Return `users` of `users_unit` (users per session per server) times the columns sessions and
+    servers."""
     if "users" not in columns or "users_unit" not in columns:
         raise unreadable(
             path.with_suffix(".about.yaml"),

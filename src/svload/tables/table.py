@@ -178,7 +178,8 @@ class Table:
         return [value * scale for value in self.numbers(name)]
 
     def scale(self, column: str) -> float:
-        """Return the factor to base units by the column's unit, or for times by what the text states."""
+        """Return the factor from a column's numbers to base units: by the unit in its name, or for times
+        without one by what the text states."""
         if column == _LOCUST_MEAN:
             return 1e-3
         unit = re.search(r"_(per_s|mbps|bytes|pct|ns|us|ms|s)(?=_at_|$)", column)
@@ -211,7 +212,8 @@ class TableFinding:
 
 @dataclass(frozen=True)
 class TableCheckResult:
-    """A check's result over all tables; `measured` False where none has its facts, as `sentence` says."""
+    """The result of one check over all tables: its findings; `measured` False where no table holds the facts
+    for it, as `sentence` says."""
 
     check: str
     measured: bool

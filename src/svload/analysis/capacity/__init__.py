@@ -1,1 +1,2 @@
-"""The largest load that meets a criterion: its next levels, and its conclusions (docs/method.md §4). Pure."""
+"""The largest load that meets a criterion: the choice of the next level, and the conclusions from the levels
+(docs/method.md §4). Pure."""

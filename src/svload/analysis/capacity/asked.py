@@ -50,7 +50,8 @@ APART = 1.25
 def next_of(
     lock: Lock, results: Sequence[TrialResult], sealed_s: SealedAt = UNTIMED, begun_s: float | None = None
 ) -> Step | Answer:
-    """Return the next loads, or the answer. `results` are in the order they ran; the lock has a search."""
+    """Return the next loads, or the answer; `results` in the order they ran. The lock must ask for a
+    search."""
     asked = lock.search
     assert asked is not None
     if gone := gone_words(results):
@@ -360,7 +361,8 @@ def _rough(result: CapacityResult) -> str:
 
 
 def _unseen(result: CapacityResult, now: Progress) -> str:
-    """Return how rare failures may be and yet have gone unseen; the unit is the trial, not the request."""
+    """Return how rare failures may be and yet have gone unseen: the trial is the unit, however many requests
+    it has."""
     top = result.low if result.state == "found" else result.most if result.state == "above" else None
     if top is None:
         return ""
@@ -378,7 +380,8 @@ _WORDS = {"pass": "passed", "fail": "failed", "open": "undecided"}
 
 
 def gate_of(at_least: int | None, found: CapacityResult) -> CapacityGate | None:
-    """Return pass where the limit's whole interval reaches it, fail where it ends below it, else open."""
+    """Return pass where the limit's whole interval reaches it, fail where the interval ends below it, else
+    open."""
     if at_least is None:
         return None
     outcome, why = _judged(at_least, found)

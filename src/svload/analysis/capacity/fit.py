@@ -30,7 +30,8 @@ _PLACES = 80
 _FARTHEST_AWAY = 3.0
 """A line that reaches 0 further away from its trials than this (as log load) is no answer."""
 _WRONG = 0.2
-"""Share of trials clearly on one side of the limit that may lie beyond the line: with more, no line."""
+"""Share of the trials clearly on one side of the limit that may lie on the other side of the line: with more,
+there is no line."""
 _FAR_OFF = 3.5
 """Standard deviations (by the median) from the line: such a trial is an outlier, and reported."""
 
@@ -229,7 +230,8 @@ def _drifts(x: Floats, y: Floats, time: Floats) -> bool:
 
 
 def _widened(means: Floats) -> float:
-    """Return how much an error grows where neighbouring rounds are alike (AR(1), bias corrected)."""
+    """Return the factor by which an error grows where neighbouring rounds resemble each other (AR(1), bias
+    corrected)."""
     apart = means - means.mean()
     total = float((apart**2).sum())
     if len(means) < 4 or total == 0:

@@ -1,4 +1,5 @@
-"""Converts a judged trial into a search's reading: how far the criterion nearest its limit lies off."""
+"""Conversion of a judged trial into a reading of the search: how far the criterion nearest to its limit lies
+from that limit. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ _UPPER, _LOWER = ("<", "<="), (">", ">=")
 
 @dataclass(frozen=True)
 class Measured:
-    """A trial: its reading, the criterion that decided it and that one's value, why there is no reading."""
+    """A trial: its reading, the criterion that decided it, that criterion's value, and why the reading has
+    none."""
 
     reading: Reading
     by: str = ""

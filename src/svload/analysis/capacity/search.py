@@ -21,7 +21,8 @@ from svload.model.study import CapacitySearch
 from svload.model.units import show_duration, show_percent
 
 PAUSE = 5.0
-"""A gap between two seals counts as at most so many usual trials: a longer one is a stop of the run."""
+"""A gap between two seals counts as at most this many usual trials: a longer one means that the run was
+stopped meanwhile."""
 _RECENT = 6
 """The longest of this many last trials is the estimate for the next one: at more load they take longer."""
 
@@ -86,10 +87,12 @@ STRANGERS = 0.2
 WIDEST = 2.0
 """A limit known only to within more than a factor of three is no answer."""
 _SPREAD = 0.15
-"""Spread of the first round's loads around the limit, as log; later, margins reach `_MARGINS` either side."""
+"""Spread of the first round's loads around the limit, as log; later ones are chosen so that margins reach
+`_MARGINS` on either side."""
 _MARGINS, _SPREADS = 0.35, (0.03, 0.3)
 _STEP, _LEAP = 0.2, 0.3
-"""How far a round moves the middle of the next at most: more where all its trials had one outcome."""
+"""A round moves the middle of the next by at most this; by the larger one where all its trials have the same
+outcome."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +139,8 @@ class Step:
 
 @dataclass(frozen=True)
 class Answer:
-    """The end of the search. `state` as in findings; `held` and `broke`: loads of looks on either side."""
+    """The end of the search. `state` as in findings. `held` and `broke`: loads of single looks on either
+    side."""
 
     state: SearchState
     limit: Limit | None
@@ -193,7 +197,8 @@ class Progress:
 
     @cached_property
     def by_outcome(self) -> Limit | None:
-        """The limit by which trials held and which broke, looks included: they lie on either side of it."""
+        """The limit by which trials held and which broke, with all looks: they lie on one side of it or the
+        other."""
         return limit_by_outcome(
             [Point(log(one.load), one.margin, 0) for one in self.seen if one.margin is not None]
         )
@@ -271,7 +276,8 @@ def answer(now: Progress, over: str = "") -> Answer:
 
 
 def _next_look(search: Search, looks: Sequence[Reading]) -> int | None:
-    """Return the next look: up until one breaks, down until one holds, then between. No number means up."""
+    """Return the next look: up until one breaks, down until one holds, then half way between. One without a
+    number is passed upwards."""
     if not looks:
         return search.start
     held, broke = _sides(looks)
@@ -315,7 +321,8 @@ def _is_narrow(now: Progress) -> bool:
 
 
 def _beyond(now: Progress) -> SearchState | None:
-    """Return above or below, where all trials at that end agree: six do by chance in one case of 32."""
+    """Return above or below, where all trials at that end have the same outcome: six of them do by chance in
+    one case of 32."""
     search = now.search
     ends: tuple[tuple[int, SearchState, bool], ...] = (
         (search.most, "above", True),

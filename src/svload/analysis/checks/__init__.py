@@ -22,7 +22,8 @@ def all_checks() -> tuple[Check, ...]:
 
 
 def role_of(check: str) -> Role:
-    """Return the check's role in a comparison; a check unknown to this version has no effect."""
+    """Return the role of the check of that name in a comparison; a check unknown to this version has no
+    effect."""
     return _roles().get(check, "reported")
 
 

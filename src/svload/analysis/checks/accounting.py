@@ -86,7 +86,8 @@ def _cut(trial: TrialData) -> Iterator[Part]:
 
 
 def _identities(trial: TrialData, config: CaseConfig, context: Context) -> Part:
-    """Report identities that are off by a request; by two where a plan's arithmetic may round otherwise."""
+    """Report identities that are off by one request or more; by two where a plan's arithmetic may round
+    otherwise."""
     broken = []
     for group in trial.summary.groups:
         if group.due != group.begun + group.waiting + group.dropped:
@@ -111,7 +112,8 @@ def _identities(trial: TrialData, config: CaseConfig, context: Context) -> Part:
 
 
 def _lost(trial: TrialData, view: GroupView, plan: int | None) -> Iterator[str]:
-    """Compare an open loop's plan with its records and its gauge, where both are known."""
+    """Compare an open loop's plan with its records and its gauge; nothing where the plan or the gauge is not
+    known."""
     if plan is None or view.summary.left_at_end < 0:
         return
     later = view.summary.due - view.iterations("due")

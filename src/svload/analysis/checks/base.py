@@ -1,4 +1,5 @@
-"""The contract of a check: one row of docs/method.md §3. A new check is a new file here with a `Check`."""
+"""The contract of a check: one row of docs/method.md §3 on one trial. A new check is a new file in this
+folder with one subclass of `Check`."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ class Context:
     before_faults: tuple[GroupView, ...] | None = None
     """the groups before the trial's first planned fault; None: it has none"""
     at_limit: tuple[str, ...] | None = None
-    """a clause per limit of the servers' own that was reached (`evidence.saturated`); None: none was read"""
+    """a clause for each limit of the servers' own that was reached (`saturation.saturated`); None: none was
+    read"""
 
     compared_reuse: frozenset[str] = frozenset()
     """groups with a use of connections that a factor sets"""
@@ -91,14 +93,16 @@ class Check(ABC):
     scope: ClassVar[Literal["timing", "all"]] = "timing"
     of: ClassVar[Literal["own", "imported", "any"]] = "own"
     of_totals: ClassVar[bool] = False
-    """it compares total counts with the plan, so it needs the whole trial, even after a server was lost"""
+    """it compares the load's total counts with its plan, so it needs the whole trial, including a server's
+    absence"""
     """trials of svload's own load (an imported one holds no facts for it), imported ones alone, or any"""
     comparisons: ClassVar[Role] = "reported"
     """its effect on a comparison of randomised blocks, whatever its effect on a single number"""
 
     @abstractmethod
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
-        """Return the result on one trial. `config` is the case's; `context` holds what is known already."""
+        """Return the result on one trial. `config` is the case's; `context` holds what was computed
+        before."""
 
     def result(
         self,
@@ -132,7 +136,8 @@ class Check(ABC):
         )
 
     def of_parts(self, parts: Sequence[Part], otherwise: str = "") -> CheckResult:
-        """Return the worst of several parts, with the sentences of those not VALID, all, or `otherwise`."""
+        """Return the worst of several parts: the sentence names those that are not VALID, else all of them,
+        or `otherwise` without any."""
         grade = worst(*(part.grade for part in parts))
         wrong = [part for part in parts if part.grade != "VALID"]
         text = "; ".join(part.text for part in (wrong or parts)) or otherwise
@@ -147,7 +152,8 @@ class Check(ABC):
         )
 
     def unmeasured(self, what: str) -> CheckResult:
-        """Return a result for a trial without the facts for this check; `what` names them, as a clause."""
+        """Return a result where the trial lacks the facts for this check; `what` names the missing ones, as a
+        clause."""
         return CheckResult(check=self.name, grade="VALID", sentence=f"Not measured: {what}.", measured=False)
 
 

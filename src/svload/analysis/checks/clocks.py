@@ -99,7 +99,8 @@ def _known(conditions: Conditions) -> str:
 
 
 def clock_drifts(conditions: Conditions) -> tuple[int, int, int]:
-    """Return ns: growth of wall − monotonic, time between readings, growth of boot time − monotonic."""
+    """Return (growth of wall − monotonic, the time between the readings, growth of boot time − monotonic: the
+    time slept), all in ns."""
     before, after = conditions.before, conditions.after
     spent_ns = after.monotonic_ns - before.monotonic_ns
     drift_ns = (after.realtime_ns - before.realtime_ns) - spent_ns

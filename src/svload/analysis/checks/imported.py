@@ -1,4 +1,5 @@
-"""What an imported trial cannot show of its instrument, and Little's law as its file can (method.md §4)."""
+"""What an imported trial cannot show about its instrument, and Little's law as far as its file supports it
+(docs/method.md §4)."""
 
 from __future__ import annotations
 
@@ -83,7 +84,8 @@ class ImportedLittle(Check):
 
 
 def _in_flight(trial: TrialData, view: GroupView, imported: Imported) -> tuple[float, str, str] | None:
-    """Return (L over N less one, that in words, the result of a tool's arithmetic); None: N is unknown."""
+    """Return (L over N less one, the same in words, the result of a tool's own arithmetic); None where N is
+    not known."""
     users = imported.users.get(view.name)
     if not users:
         return None
@@ -100,7 +102,8 @@ def _in_flight(trial: TrialData, view: GroupView, imported: Imported) -> tuple[f
 
 
 def _edge(trial: TrialData, view: GroupView, level: float) -> str:
-    """Describe how completions counted over the window differ from what is clipped to it: the edge error."""
+    """Describe how completions counted over the window differ from what is clipped to it: the error of
+    summaries without timestamps."""
     window, table = kept_window(trial.summary), trial.intervals
     at = table["interval"].astype(np.int64)
     mine = (table["group"] == view.index) & (at >= window.first) & (at < window.last)

@@ -89,7 +89,8 @@ class RunQueue(Check):
 
 
 class Steal(Check):
-    """What the hypervisor gave to others while a core was ready; the kernel counts in ticks of 10 ms."""
+    """What the hypervisor gave to other guests while a core was ready to run; the kernel counts in ticks of
+    10 ms."""
 
     name = "steal"
     order = 50
@@ -189,7 +190,8 @@ def _end(at: Floats, high_ns: int) -> float:
 
 
 def _worst_second(series: Series, window: Window) -> float:
-    """Return the counter's largest growth over a second of the window; a shorter series is one second."""
+    """Return the counter's largest growth over any second that touches the window; a shorter series counts as
+    one second."""
     at, values = series.enclosing(window)
     if len(at) < 2:
         return 0.0
@@ -220,7 +222,8 @@ class User(NamedTuple):
 
 
 def busiest(monitors: Monitors, moments: Spans) -> list[User]:
-    """Return the processes that used most then; a reading covers the time since the one before."""
+    """Return the processes that used most in these moments; each reading covers the time since the one
+    before."""
     if not moments:
         return []
     found = []

@@ -73,7 +73,8 @@ def _expects(trial: TrialData, config: CaseConfig, context: Context) -> Iterator
 
 
 def _repeats(config: CaseConfig, context: Context) -> Iterator[Part]:
-    """Check repeats: `take: walk` plans none before the whole table was seen; other ways do."""
+    """Check repeats: `take: walk` plans none before the whole table was seen; other ways of taking rows
+    do."""
     walks = {feeder.name for feeder in config.feeders if feeder.take == "walk"}
     walking = [group for group in context.groups if first_feeder(group.spec) in walks]
     again = [(group.name, group.summary.early_repeats) for group in walking if group.summary.early_repeats]
@@ -143,7 +144,8 @@ def connection_reuse(trial: TrialData, context: Context) -> Part:
 
 
 def _used(group: GroupView, compared: bool, ends: int = 0) -> Used:
-    """Check one group. `ends`: how often a planned fault ended the server, and all kept connections."""
+    """Check one group. `ends`: how often a planned fault ended the server, and with it every kept
+    connection."""
     summary = group.summary
     begun = max(summary.begun, 1)
     if group.spec.connection == "new" or all(request.ends_connection for request in group.spec.requests):
@@ -284,7 +286,8 @@ class FilesSent(NamedTuple):
 
     @property
     def from_disk(self) -> float | None:
-        """Disk reads over the bytes that had to come from there: those requested for the first time."""
+        """Disk reads over the bytes that had to come from there: those that were requested for the first
+        time."""
         if self.read_bytes is None or not self.first_bytes:
             return None
         return self.read_bytes / self.first_bytes
@@ -378,7 +381,8 @@ def _sent(trial: TrialData, service: str, context: Context) -> FilesSent | None:
 
 
 def _disk_reads(trial: TrialData, service: str) -> float | None:
-    """Return the bytes that a server's processes had a disk read under load; None: not counted."""
+    """Return the bytes that a server's processes had a disk read from the load's start to its end; None: not
+    counted."""
     read = whole_of(readings_of(trial.monitors).metric(service, "read_bytes_total"))
     if not read:
         return None

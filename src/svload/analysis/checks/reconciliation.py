@@ -39,7 +39,8 @@ class Compared:
 
 
 class Reconciliation(Check):
-    """WEAK above 0.5 %, REFUSED above 2 % of what was written. Counts that no service offers are named."""
+    """WEAK above 0.5 %, REFUSED above 2 % of what was written. Counts that a service does not offer are
+    named."""
 
     name = "reconciliation"
     order = 34
@@ -47,7 +48,8 @@ class Reconciliation(Check):
     scope = "all"
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
-        """Judge every service that a group names in its URLs; one behind another by the other's fetches."""
+        """Judge every service that a group names in its URLs; one behind another is judged through the
+        other's fetches."""
         hosts = sorted({host for group in context.groups for host in group.spec.hosts} - {""})
         compared, missing = [], []
         for host in hosts:
@@ -182,7 +184,8 @@ def _bytes(
 
 
 def _forwarded(trial: TrialData, config: CaseConfig, host: str, hosts: Sequence[str]) -> float | None:
-    """Return what this case's other targets forward to `host`; None if one does not count its misses."""
+    """Return the requests that other targets of this case forward to `host`: their misses; None if one does
+    not count them."""
     total = 0.0
     for service in config.services:
         if service.options.get("of") == host and service.name in hosts and service.name != host:
@@ -194,7 +197,8 @@ def _forwarded(trial: TrialData, config: CaseConfig, host: str, hosts: Sequence[
 
 
 class Build(Check):
-    """REFUSED where a server's program differs in a later trial: trials of two builds are never one case."""
+    """REFUSED where a program that a server was started from differs in a later trial: trials of two builds
+    are never one case."""
 
     name = "build"
     order = 12

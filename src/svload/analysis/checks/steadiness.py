@@ -130,7 +130,8 @@ class Steadiness(Check):
 
 
 def _in_step(config: CaseConfig) -> str:
-    """Another cause of drift: users who once wait for one another stay due together with equal pauses."""
+    """Name another cause of drift: users who once wait for one another are due together from then on, if they
+    all think equally long."""
     marching = [group.name for group in config.groups if _thinks_alike(group)]
     if not marching:
         return ""

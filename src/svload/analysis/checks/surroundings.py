@@ -104,7 +104,8 @@ def on_this_machine(trial: TrialData) -> bool:
 
 
 def on_this_host(trial: TrialData) -> bool:
-    """Return whether a server listens on loopback or on this machine, and this machine made load."""
+    """Return whether any server listens on loopback, or was started by this lab (on this machine), and this
+    machine made load."""
     if not on_this_machine(trial):
         return False
     here = [facts for facts in trial.lab.services if not facts.machine]
@@ -149,7 +150,8 @@ def _ports(trial: TrialData, context: Context) -> Iterator[str]:
 
 
 def _look_ups(context: Context) -> Iterator[str]:
-    """Report groups whose new connections looked a name up (not curl's), by rows of those that keep them."""
+    """Report groups other than `client: curl` with new connections that looked a name up, by the rows of
+    those that keep them."""
     for group in context.groups:
         if group.spec.client != "curl" and group.rows is not None:
             spent_ns = group.rows["lookup_ns"]

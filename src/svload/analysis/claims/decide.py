@@ -209,7 +209,8 @@ def _shown(
     trials: Sequence[TrialResult],
     made: Mapping[str, Made],
 ) -> tuple[Gathered, Shown, TurnedBlocks | None]:
-    """Return a contrast's pairs and their effect: by turns if its number was read so, else by trials."""
+    """Return a contrast's pairs and their effect: by turns where its number was read that way, else by whole
+    trials."""
     found = gather(lock, contrast, configs, trials, made)
     margin = _margin(contrast, configs)
     numbers = names_of(found.cells, contrast, configs, lock)
@@ -465,7 +466,8 @@ def _dropped(found: Gathered, effect: Shown) -> tuple[str, ...]:
 
 
 def _more_blocks(lock: Lock, one: Judged, claims: int, margin: float, facts: Facts | None) -> int | None:
-    """Return how many more blocks would decide an open claim or gate; None where that is not known."""
+    """Return how many blocks beyond those made would decide an open claim or gate; None where no such number
+    is known."""
     few = one.shown.mean is not None and one.shown.units < one.contrast.least_units
     if one.shown.mean is None or (one.why_open and not few) or one.confounded:
         return None

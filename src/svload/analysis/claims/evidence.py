@@ -69,12 +69,14 @@ class Shown:
         return int(self.effect.units)
 
     def interval(self, claims: int = 1) -> tuple[float, float] | None:
-        """Return the log ratio's interval over all fits: 95 % for one claim, or for `claims` together."""
+        """Return the interval of the log ratio, over all fits: 95 % for one claim, or for each of `claims`
+        together."""
         low, high = map(float, span(self.fits, claims))
         return None if np.isnan(low) else (low, high)
 
     def far(self, claims: int = 1) -> tuple[float, float] | None:
-        """Return the interval as it may be without other programs, which has to lie within a margin."""
+        """Return the interval as it may be without other programs: the one that has to lie within a
+        margin."""
         interval = self.interval(claims)
         if interval is None:
             return None
@@ -108,7 +110,8 @@ class Shown:
         return " and ".join((*texts, *self.guarded(low, high, interval)))
 
     def p_beyond(self, margin: float, upward: bool) -> float:
-        """Return p that the true log ratio is not above `margin` (below if not `upward`), two-sided."""
+        """Return p that the true log ratio is not above `margin` (below it where not `upward`): two-sided, as
+        for the interval."""
         far = [max((float(one.mean) - margin) * (1 if upward else -1), 0.0) for one in self.fits]
         found = [float(p_of_distance(distance, one)) for distance, one in zip(far, self.fits, strict=True)]
         return 1.0 if any(np.isnan(p) for p in found) else max(found)
@@ -219,7 +222,8 @@ def _who(found: Gathered, results: Sequence[TrialResult]) -> str:
 
 
 def _flips(logs: Floats, weight: Floats) -> float | None:
-    """Return p by flipping the signs of single pairs: exact where the treatment has no effect anywhere."""
+    """Return p by flipping the signs of single pairs: a check, exact where the treatment has no effect
+    anywhere."""
     w = np.where(np.isnan(logs), 0.0, weight)
     with np.errstate(invalid="ignore", divide="ignore"):
         parts = np.where(w > 0, w * logs / w.sum(axis=1, keepdims=True), 0.0)[w > 0]
@@ -255,7 +259,8 @@ def after_each_other(found: Gathered, one: Shown) -> CarryOver | None:
 
 
 def _by_unit(found: Gathered, values: Floats, weight: Floats) -> tuple[Floats, Floats]:
-    """Return each unit's mean deviation from its cases' means, plus the mean over cases; and its weight."""
+    """Return for each unit how its pairs deviate from their cases' means, plus the mean over cases; and its
+    weight."""
     unit, kept = np.asarray(found.unit), weight.sum(axis=1) > 0
     w, v = weight[kept], np.where(weight > 0, values, 0.0)[kept]
     means = (w * v).sum(axis=1) / w.sum(axis=1)
@@ -266,7 +271,8 @@ def _by_unit(found: Gathered, values: Floats, weight: Floats) -> tuple[Floats, F
 
 
 def _line(y: Floats, terms: Floats, heavy: Floats) -> tuple[tuple[float, float], float] | None:
-    """Return (95 % interval of `y` at terms of 0, least p of a term); None: terms cannot be separated."""
+    """Return (95 % interval of `y` where all terms are 0, least p of a term); None where terms cannot be
+    separated."""
     x = np.column_stack([np.ones(len(y)), terms]) * np.sqrt(heavy)[:, None]
     freedom = int((heavy > 0).sum()) - x.shape[1]
     if freedom < 1 or np.linalg.matrix_rank(x, tol=1e-6) < x.shape[1]:

@@ -1,4 +1,5 @@
-"""Decisions on `fail_if`: fail, pass or open (docs/method.md §2). Nulls and refusals never pass."""
+"""Decisions on `fail_if` of a comparison: fail, pass, or open (docs/method.md §2). A null, a refusal or too
+few blocks never pass."""
 
 from __future__ import annotations
 
@@ -80,7 +81,8 @@ class Facts:
 
 
 def limit_of(text: str | None, better: Better) -> Limit | None:
-    """Return the margins of `worse by more than 5 %` for this `better` direction; None without a gate."""
+    """Return the margins that `worse by more than 5 %` sets for a metric with this `better` direction; None
+    without a gate."""
     matched = _FAIL_IF.match(text) if text else None
     if matched is None or text is None:
         return None
@@ -136,7 +138,8 @@ def _asks_success(gate: Facts) -> bool:
 
 
 def _judge(gate: Facts, p_times: float, p_success: float) -> Gate:
-    """Judge one gate. A sure failure is reported in full: success, and times unless these stay open."""
+    """Judge one gate. A sure failure is reported in full: success, and also times where nothing keeps them
+    open."""
     text = gate.limit.text
     before, after = ("?" if one is None else show_percent(one, 4) for one in gate.found.success)
     falls = f"success falls from {before} to {after}" if p_success <= limits.ALPHA else ""
@@ -233,7 +236,8 @@ def _keeps_success_open(gate: Facts) -> str:
 
 
 def _would_decide(gate: Facts, interval: tuple[float, float] | None) -> str:
-    """Return how many requests a side would show, at this scatter, whether success stays in its margin."""
+    """Return how many requests a side, given the scatter seen, would show whether success stays within its
+    margin."""
     if interval is None:
         return ""
     drop, half = -(interval[0] + interval[1]) / 2, (interval[1] - interval[0]) / 2
@@ -256,7 +260,8 @@ def success_interval(found: Gathered) -> tuple[float, float] | None:
 
 
 def _success_effect(found: Gathered) -> Effect | None:
-    """Return the mean difference of success rates, with a scatter of at least a request per block."""
+    """Return the mean difference of the trials' success rates, with a scatter of at least one request per
+    block; None without any."""
     if not found.success_differences.size:
         return None
     a_block = found.requests * len(found.cells)

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from svload.store import TrialData
 
 _SIGNS = np.array([-1.0, 1.0, 1.0, -1.0])
-"""The sign of each place of a cell in its log ratio: baseline, treatment, both at `by`'s first level."""
+"""The sign with which each place of a cell enters its log ratio: baseline, treatment, and both at `by`'s
+first level."""
 Places = Mapping[tuple[str, int], TrialResult]
 
 
@@ -90,7 +91,8 @@ def _follows(lock: Lock, contrast: Contrast, order: Sequence[TrialResult]) -> di
 def _same_load(
     contrast: Contrast, configs: Mapping[str, CaseConfig], lock: Lock
 ) -> tuple[tuple[Cell, ...], tuple[str, ...]]:
-    """Return (cells whose cases all ran under one load model, cells that mix closed and open loops)."""
+    """Return (cells with cases that all ran under one load model, cells that mix a closed loop with an open
+    one)."""
     owners = owners_of(lock.source)
     kept, mixed = [], []
     for cell in contrast.cells:
@@ -105,7 +107,8 @@ def _same_load(
 
 
 def load_model(metric: str, config: CaseConfig, owners: Mapping[str, object]) -> str:
-    """Return the load model of a metric's group; for a server's metric that of the main group."""
+    """Return the load model of the group that a metric belongs to; for a server's metric that of the main
+    group."""
     owner = str(metric_of(metric, config, owners).owner).partition(".")[0]  # type: ignore[arg-type]
     groups = {group.name: group for group in config.groups}
     return str(groups.get(owner, groups[config.main_group]).executor.model)
@@ -137,7 +140,8 @@ def _units(found: Gathered, places: Places, made: Mapping[str, Made], lock: Lock
 
 
 def unit_is_bring_up(bring_ups: int, blocks: int) -> bool:
-    """Return whether bring-ups are a restart-free factor's unit: from six on, or if no blocks share one."""
+    """Return whether bring-ups are the unit of a factor that needs no restart: from six on, or where no two
+    blocks share one."""
     return bring_ups >= min(limits.CLAIM_BRING_UPS, blocks)
 
 
@@ -261,7 +265,8 @@ def _counts(found: Gathered, places: Places, names: Mapping[str, str], mains: Ma
 def _success(
     trial: TrialResult | None, names: Mapping[str, str], mains: Mapping[str, str]
 ) -> tuple[float, int] | None:
-    """Return (success rate, requests) of the metric's group; for a server's metric the main group's."""
+    """Return (success rate, requests) of the metric's group; for a server's metric those of the main
+    group."""
     if trial is None:
         return None
     group = names[trial.case].partition(".")[0]
@@ -344,7 +349,8 @@ def _refusing(trial: TrialResult, name: str) -> tuple[str, ...]:
 
 
 def _lag(trial: TrialResult, name: str) -> float:
-    """Return by how much the generator's own delays raise the number's logarithm; 0: not known."""
+    """Return by how much the generator's own delays raise the number's logarithm; 0 where that is not
+    known."""
     from svload.analysis.checks import role_of
 
     shares = [
@@ -371,13 +377,15 @@ def percentile_of(name: str) -> float:
 
 
 def counts_of(trial: TrialResult, name: str) -> float | None:
-    """Return a share or a count, which disturbed times do not affect; None where null, or lost."""
+    """Return a share or a count, which is judged whatever disturbed the times; None where it is null, or its
+    trial lost."""
     estimate = trial.metrics.get(name)
     return None if estimate is None or any(_failing(trial, name)) else estimate.value
 
 
 def timed_out(estimate: Estimate | None) -> bool:
-    """Return whether so many requests failed that the number lies beyond the time-out: the worst."""
+    """Return whether so many requests failed that the number lies beyond the time-out: worse than any
+    number."""
     return estimate is not None and estimate.value is None and estimate.why in ("time-out", "not recovered")
 
 
@@ -482,7 +490,8 @@ def in_turn(function: Callable[[T], R], items: Sequence[T], /) -> list[R]:
 
 
 def once(known: Known, what: str, trial: TrialData, find: Callable[[TrialData], T]) -> T:
-    """Return `find(trial)`, with tables in memory only that long; a second time from `known`."""
+    """Return what `find` returns for a trial, whose tables are in memory only that long; a second time from
+    `known`."""
     key = (what, trial.summary.trial)
     if key not in known:
         known[key] = find(trial.unread())

@@ -65,7 +65,8 @@ def effect_of(
 
 
 def p_of(effect: Effect) -> Floats:
-    """Return the two-sided p of "no difference" by t (units − 1); NaN below `CLAIM_BLOCKS` units."""
+    """Return the two-sided p of "no difference", t with one degree of freedom less than units; NaN below
+    `CLAIM_BLOCKS` units."""
     return p_of_distance(effect.mean, effect)
 
 
@@ -79,7 +80,8 @@ def p_of_distance(distance: ArrayLike, effect: Effect) -> Floats:
 
 
 def half_width(effect: Effect, claims: int = 1) -> Floats:
-    """Return half of the 95 % interval of one claim or several (Bonferroni); NaN below `CLAIM_BLOCKS`."""
+    """Return half of the 95 % interval of one claim, or of each of `claims` together (Bonferroni); NaN below
+    `CLAIM_BLOCKS` units."""
     reach = stdtrit(np.maximum(effect.units - 1, 1), 1 - limits.TAIL / claims)
     return np.where(effect.units >= limits.CLAIM_BLOCKS, reach * effect.se, np.nan)
 

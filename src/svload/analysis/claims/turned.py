@@ -52,7 +52,8 @@ _STAMPS = {
     "server_time": ("written_ns", "first_byte_ns"),
     "starttransfer": ("begun_ns", "first_byte_ns"),
 }
-"""Times with percentiles that are read turn by turn, with their ends; a response includes failures."""
+"""Times of requests with percentiles that are read turn by turn, with their ends; only a response includes
+failures."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,8 @@ def _strangers(trial: TrialData, turns: Turns) -> Iterator[float | None]:
 
 
 def _used(trial: TrialData, config: CaseConfig) -> dict[str, tuple[float, float]]:
-    """Return what the side's servers used a second, in its turns and between: cores and bytes written."""
+    """Return what the side's servers used within its turns and between them, for each second of its turns:
+    cores, and bytes written."""
     record = trial.summary.turns
     assert record is not None
     turns = Turns.of_record(record)
@@ -277,7 +279,8 @@ def _sides(cell: Sequence[str], block: int, turned: Mapping[tuple[str, int], Tur
 
 
 def _pairs(block: Pair) -> list[tuple[Turned, Turned]]:
-    """Return baseline and treatment; for an interaction also both at `by`'s first level, to subtract."""
+    """Return baseline and treatment; for an interaction also both at the first level of `by`, which are
+    subtracted."""
     return list(zip(block[::2], block[1::2], strict=True))
 
 

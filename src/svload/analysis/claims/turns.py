@@ -81,7 +81,8 @@ def measured(requests: Requests, turns: Turns, p99_ns: float) -> NDArray[np.bool
 
 
 def _first_of_connection(at: Ints, requests: Requests) -> NDArray[np.bool_]:
-    """Return which requests, `at` their turn, are their connection's first, if it made more than one."""
+    """Return which requests are the first of their connection in their turn, `at`; none of a connection that
+    made only one."""
     order = np.lexsort((requests.due_ns, _narrow(requests.connection)))
     turn, connection = at[order], requests.connection[order]
     opens = np.ones(len(order), dtype=bool)
@@ -116,7 +117,8 @@ def in_flight(requests: Requests, turns: Turns) -> NDArray[np.bool_]:
 
 
 def too_short(overlapping: ArrayLike) -> str:
-    """Return why nothing is decided where too many rounds had requests in flight, as a clause, or empty."""
+    """Return why nothing is decided where requests were in flight in too many rounds, as a clause; empty
+    where they were not."""
     rounds = np.asarray(overlapping, dtype=bool)
     share = float(rounds.mean()) if rounds.size else 0.0
     if share <= limits.TURN_IN_FLIGHT:
@@ -199,7 +201,8 @@ def block_effect(baseline: Sequence[Ranked], treatment: Sequence[Ranked], p: flo
 
 
 def median_of(logs: Floats) -> tuple[float, float]:
-    """Return (median, its error by the median deviation); NaN where half of the rounds are not finite."""
+    """Return (median, its standard error by the median deviation). NaN where half of the rounds have no
+    finite value."""
     middle = float(np.median(logs))
     if not isfinite(middle):
         return nan, nan

@@ -37,7 +37,8 @@ _LIMITS: Mapping[Kind, LimitName] = {"users": "N*", "think": "Z*", "rate": "full
 def load_curves(
     lock: Lock, configs: Mapping[str, CaseConfig], cases: Sequence[CaseResult], trials: Sequence[TrialResult]
 ) -> tuple[LoadCurve, ...]:
-    """Return a curve for each set of cases that differ in a load alone, with two levels or more."""
+    """Return a curve for each set of cases that differ in a load alone and have numbers at two levels or
+    more."""
     by_case: dict[str, list[TrialResult]] = {}
     for trial in trials:
         by_case.setdefault(trial.case, []).append(trial)
@@ -68,7 +69,8 @@ def _curve(axis: Axis, by_case: Mapping[str, Sequence[TrialResult]]) -> LoadCurv
 def curve_of(
     axis: Axis, runs: Mapping[str, Sequence[Run]], uses: Sequence[ResourceUse] = ()
 ) -> LoadCurve | None:
-    """Return the runs' curve by case; None below two levels. `uses`: each resource's capacity."""
+    """Return the curve of runs by case; None with fewer than two levels. `uses` gives the capacity of each
+    resource of the runs."""
     every = [run for mine in runs.values() for run in mine]
     laws = laws_of(every, _resources(uses), axis.kind)
     if laws is None:
@@ -94,7 +96,8 @@ def curve_of(
 
 
 def _run(trial: TrialResult, group: str) -> Run | None:
-    """Return a trial as the laws take it; None where throughput or mean response cannot be believed."""
+    """Return a trial in the form that the laws take; None where its throughput or its mean response cannot be
+    believed."""
     names = [f"{group}.throughput", f"{group}.response.mean"]
     found = [trial.metrics.get(name) for name in names]
     load = trial.loads.get(group)
@@ -117,7 +120,8 @@ def _run(trial: TrialResult, group: str) -> Run | None:
 
 
 def _alike(runs: Sequence[Run]) -> list[Run]:
-    """Merge runs of one case under one think time, the median of those measured: they are one level."""
+    """Merge runs of one case with one think time, the median of what was measured, since they are one
+    level."""
     think_s = median(run.think_s for run in runs)
     return [Run(**{**vars(run), "think_s": think_s}) for run in runs]
 
@@ -231,7 +235,8 @@ def axes_of(
 
 
 def _load_that_varies(configs: Sequence[CaseConfig]) -> tuple[str, Kind] | None:
-    """Return (group, what) if the cases differ in one group's users, rate or think time alone."""
+    """Return (group, what) if the cases differ in one group's users, rate or think time, and in nothing
+    else."""
     if any(_without_load(config) != _without_load(configs[0]) for config in configs[1:]):
         return None
     varying = []
@@ -274,7 +279,8 @@ _LAW = "N = X·(R + Z)"
 
 
 def sentences_of(curve: LoadCurve) -> tuple[str, ...]:
-    """Return the sentences: think time, then the limit, then whether the law holds if not yet said."""
+    """Return the sentences: think time first, then the limit, then whether the law holds where no other
+    sentence has stated it."""
     texts = []
     if curve.kind == "think":
         texts += list(_think_time(curve))
@@ -335,7 +341,8 @@ def _think_time(curve: LoadCurve) -> Iterator[str]:
 
 
 def _surely_more(short: LoadPoint, long: LoadPoint) -> bool:
-    """Return whether throughput is higher with the longer pause: by its interval, else by over 5 %."""
+    """Return whether throughput is higher with the longer pause: by its interval, or with single trials by
+    more than 5 %."""
     logs = [np.log([run[0] for run in point.runs]) for point in (long, short)]
     difference, interval = welch_interval(logs[0], logs[1])
     least = interval[0] if interval else difference - log(1 + limits.FLAT)
@@ -427,7 +434,8 @@ def _rate(value: float) -> str:
 
 
 def ramp_findings(trials: Sequence[TrialResult]) -> Iterator[Finding]:
-    """Return what left its line on a ramp first, by case and group: response or errors."""
+    """Return a finding for each case and group with response or errors that left their line on a ramp: the
+    earlier of the two first."""
     found: dict[tuple[str, str], dict[str, list[RampBreak]]] = {}
     for trial in trials:
         for one in trial.breaks:
@@ -445,7 +453,8 @@ def ramp_findings(trials: Sequence[TrialResult]) -> Iterator[Finding]:
 
 
 def _ramp(what: str, breaks: Sequence[RampBreak]) -> tuple[float, str] | None:
-    """Return (where, clause) if it broke in most trials: with t over several, or one trial's interval."""
+    """Return (where, clause) if it broke in most trials: with t over several trials, or with the own interval
+    of a single trial."""
     known = [one for one in breaks if one.at is not None]
     if 2 * len(known) <= len(breaks):
         return None

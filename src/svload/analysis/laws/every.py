@@ -1,4 +1,5 @@
-"""All laws over one set of runs: of a study's load factor, an imported table or a search."""
+"""All laws over one set of runs: shared by a study's load factor, an imported table and a search for
+capacity."""
 
 from __future__ import annotations
 

@@ -87,7 +87,8 @@ def _mean(values: Iterable[float]) -> float:
 
 
 def value_of(run: Run, kind: Kind) -> float | None:
-    """Return the value of what was varied; think times, which are measured, to three figures."""
+    """Return the value of what was varied; think times to the nearest part in a thousand, since they are
+    measured."""
     if kind == "think":
         return float(f"{run.think_s:.3g}")
     return run.users if kind == "users" else run.rate_rps
@@ -119,7 +120,8 @@ def by_load(levels: Sequence[Level], kind: Kind) -> list[Level]:
 
 
 State = Literal["bracketed", "below", "above", "edge", "none"]
-"""below, above: outside the levels. edge: its interval extends beyond them. none: there is no number."""
+"""below, above: it lies outside the levels on that side. edge: its interval extends beyond them. none: there
+is no number."""
 
 
 @dataclass(frozen=True)

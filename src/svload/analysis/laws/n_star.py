@@ -117,7 +117,8 @@ def _stations(ground: Ground, most_rps: float) -> list[Station]:
 
 
 def _solved(response_s: Callable[[float], float], wanted_s: float) -> float | None:
-    """Return the pure delay that gives the model the wanted response; None where it is longer without one."""
+    """Return the pure delay that gives the model the wanted response; None where the response is longer even
+    without a delay."""
     low, high = 0.0, wanted_s
     if response_s(low) > wanted_s:
         return None

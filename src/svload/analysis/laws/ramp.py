@@ -42,7 +42,8 @@ class Breakpoint:
 
 
 def breakpoint_of(load: Floats, values: Floats, what: What) -> Breakpoint:
-    """Find the breakpoint over a rising load (users or arrivals a second), one value a moment."""
+    """Find the breakpoint of a series over a rising load (users, or arrivals a second), one value per moment;
+    `errors` are shares of one."""
     known = np.isfinite(load) & np.isfinite(values)
     x, y = (
         bin_means(one, min(len(one), _MOST_POINTS)) if len(one) else one

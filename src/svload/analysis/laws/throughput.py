@@ -63,7 +63,8 @@ def two_segments(load: Floats, throughput_rps: Floats) -> float:
 
 
 def n_break(runs: Sequence[Run], kind: Kind) -> Limit:
-    """Return the break with its interval, for users or rates; bracketed only by two levels beyond it."""
+    """Return the break with its interval, for levels of users or of rates. Bracketed only with two levels
+    beyond it."""
     levels = levels_of(runs, kind)
     if len(levels) < _LEAST_LEVELS or kind == "think":
         return Limit(None, reason=f"a fit of two segments needs {_LEAST_LEVELS} levels of users or rates")
@@ -97,7 +98,8 @@ def gain(first: tuple[float, float], second: tuple[float, float]) -> float:
 
 
 def flat_levels(levels: Sequence[Level], kind: Kind) -> tuple[Level, ...]:
-    """Return the levels of flat throughput and rising response, from the least on; none without a pair."""
+    """Return the levels at which throughput is flat and response rises, from the least load on; none where
+    there is no such pair."""
     loads = offered(levels, kind)
     order = sorted(range(len(levels)), key=lambda at: loads[at])
     found: set[int] = set()
@@ -158,7 +160,8 @@ class Scalability:
 
 
 def scalability(runs: Sequence[Run]) -> Scalability | None:
-    """Fit the law to runs at six numbers of users or more; None where that cannot be, or has no sense."""
+    """Fit the law to runs at six numbers of users or more; None with fewer, or where no server scales like
+    that."""
     levels = levels_of(runs, "users")
     if len(levels) < limits.USL_LEVELS:
         return None
@@ -175,7 +178,8 @@ def scalability(runs: Sequence[Run]) -> Scalability | None:
 
 
 def _fitted(n: Floats, throughputs: Floats) -> Floats:
-    """Return (λ, σ, κ) of each row of throughputs: N/X = (1 + σ(N − 1) + κN(N − 1))/λ, relative to N/X."""
+    """Return (λ, σ, κ) of each row of throughputs: N/X = (1 + σ(N − 1) + κN(N − 1))/λ, deviations relative to
+    N/X."""
     terms = np.stack([np.ones(len(n)), n - 1, n * (n - 1)], axis=1)
     weighted = terms[None, :, :] * (throughputs / n)[:, :, None]
     scale = np.sqrt((weighted**2).mean(axis=1, keepdims=True)) + 1e-300

@@ -39,7 +39,8 @@ class Demand:
 
     @property
     def free(self) -> float:
-        """The capacity available to requests: without what the resource surely uses at rest."""
+        """The capacity available to requests: without what the resource uses at rest, where that is
+        certain."""
         return max(self.resource.capacity - (self.at_rest if self.rest_is_sure else 0.0), 1e-12)
 
     @property
@@ -127,7 +128,8 @@ def _points(name: str, runs: Sequence[Run]) -> tuple[Floats, Floats]:
 
 
 def top_of(demand: Demand, runs: Sequence[Run]) -> float | None:
-    """Return what the resource sustains a second by these runs, given its use at rest from all runs."""
+    """Return what the resource can sustain a second by these runs alone, given its use at rest from all
+    runs."""
     line = line_of(
         *_points(demand.resource.name, [run for run in runs if demand.resource.name in run.uses]),
         sure=False,

@@ -94,7 +94,8 @@ def log_ticks(low: float, high: float, most: int = 6) -> list[float]:
 
 
 def around(values: Iterable[float], log: bool, start: float, end: float, zero: bool = False) -> Scale | None:
-    """Return a scale of all finite values with a margin, or None. On a log scale only those above 0."""
+    """Return a scale that holds all finite values with a margin; None without any. On a log scale only values
+    above 0 count."""
     usable = [value for value in values if isfinite(value) and (value > 0 or not log)]
     if not usable:
         return None
@@ -136,7 +137,8 @@ TAIL_STOPS = (0.0, 0.5, 0.9, 0.95, 0.99, 0.999, 0.9999, 0.99999)
 
 
 def tail_position(p: float) -> float:
-    """Return a percentile's position on a logarithmic tail, −log₁₀(1 − p): p90, p99, p99.9 evenly spaced."""
+    """Return the position of a percentile on a logarithmic tail, −log₁₀(1 − p), so that p90, p99, p99.9 are
+    evenly spaced."""
     return -log10(max(1.0 - p, 1e-12))
 
 
@@ -294,7 +296,8 @@ def ticked(scale: Scale, most: int, dimension: Dimension) -> Ticks:
 def y_axis(
     drawing: Drawing, y: Scale, left: float, right: float, dimension: Dimension, most: int = 5
 ) -> None:
-    """Draw a line at each tick with its value on the left; a long one reaches from the edge over the axis."""
+    """Draw a line across at each tick, with its value on the left; a long one begins at the drawing's edge
+    and reaches over the axis."""
     ticks = ticked(y, most, dimension)
     drawing.lines(((left, y(tick), right, y(tick)) for tick, _ in ticks), "grid")
     for tick, text in ticks:

@@ -27,7 +27,8 @@ SIDES: dict[Side, str] = {"throughput": "throughput", "response": "mean response
 def levels_chart(
     curve: LoadCurve, title: str, sides: Sequence[Side] = tuple(SIDES), width: float = WIDTH
 ) -> str:
-    """Return a panel for each side as SVG; "" without points. Linear axes from 0 keep the bounds straight."""
+    """Return a panel for each side as SVG; "" without points. Both axes are linear from 0, so that the bounds
+    are straight lines."""
     what, dimension = axis_of(curve)
     limits = drawn_limits(curve)
     at = [point.at for point in curve.points] + [

@@ -135,7 +135,8 @@ def order_chart(replicates: Sequence[Replicate], estimate: Estimate | None, labe
 
 
 FENCE = 1.5
-"""Tukey (Exploratory Data Analysis, 1977): values this many interquartile ranges off are outside."""
+"""Tukey, Exploratory Data Analysis (1977): values beyond the box by more than this many interquartile ranges
+are outside."""
 MOST_OUTSIDE = 100
 """Maximum number of values drawn outside the fences of a case: the extreme ones."""
 _LEAST_S = 1e-9

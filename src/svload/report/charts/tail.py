@@ -1,4 +1,5 @@
-"""Percentile curves on a logarithmic tail, as far as the sample, with headline percentiles and intervals."""
+"""Percentile curves on a logarithmic tail: from p0 to where the sample ends, with the headline
+percentiles and their intervals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A case over time: panels on one axis; thin lines are replicates, thick ones medians; warm-up is shaded."""
+"""A case over time: panels on one shared axis; thin lines for replicates, a thick one for their median; ramp
+and warm-up shaded."""
 
 from __future__ import annotations
 

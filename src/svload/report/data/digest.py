@@ -1,4 +1,5 @@
-"""A sealed trial reduced to what charts and tables need, so that a thousand fit in memory. Import it late."""
+"""A sealed trial, reduced to what charts and tables need, so that a thousand trials fit in memory. Needs
+numpy: import late."""
 
 from __future__ import annotations
 
@@ -46,7 +47,8 @@ class Curve:
 
 @dataclass(frozen=True)
 class SlowRequest:
-    """One of a trial's slowest requests with a row: when it was due, its time and parts, its outcome."""
+    """One of a trial's slowest requests that have a row: when it was due, how long it took, its parts by
+    `SEGMENTS`, and its outcome."""
 
     due_s: float
     response_s: float
@@ -148,7 +150,8 @@ def _curve(
 
 
 def merged_curve(curves: list[Curve]) -> Curve:
-    """Return the pooled distribution, for drawing only: percentiles are never merged (docs/method.md §1)."""
+    """Return the pooled distribution, for drawing only: histograms are merged, percentiles never are
+    (docs/method.md §1)."""
     values = np.concatenate([curve.values_s for curve in curves]) if curves else np.zeros(0)
     counts = (
         np.concatenate([np.diff(curve.at_or_below, prepend=0) for curve in curves]) if curves else np.zeros(0)
@@ -165,7 +168,8 @@ def _anatomy(
     inside: NDArray[np.bool_],
     kept_ns: tuple[int, int],
 ) -> dict[str, float]:
-    """Return the mean seconds of each segment over the window's ok requests, from rows or else histograms."""
+    """Return the mean seconds of each segment over the ok requests of the kept window; from rows if there are
+    any, else from histograms."""
     samples = data.samples
     mine = (samples["group"] == index) & (samples["due_ns"] >= kept_ns[0]) & (samples["due_ns"] < kept_ns[1])
     ok = mine & (samples["error"] == 0) & (samples["done_ns"] >= 0) & (samples["first_byte_ns"] >= 0)
@@ -362,7 +366,8 @@ def _responses_over_time(
 
 
 def _wide_enough(due: Floats, least: int) -> NDArray[np.int64]:
-    """Return the first of each run of neighbouring bins with `least` requests; the last takes the rest."""
+    """Return the first of each run of neighbouring bins that together hold `least` requests; the rest at the
+    end joins the last run."""
     begins, held = [0], 0.0
     for at, count in enumerate(due.tolist()):
         if held >= least:

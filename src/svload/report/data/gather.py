@@ -71,7 +71,8 @@ class Gathered:
 
     @cached_property
     def colours(self) -> dict[str, int]:
-        """Service, traffic group or machine → its colour's number, the same in all of the run's charts."""
+        """Service, then traffic group, then the machine → its colour's number, the same in
+        every chart and figure of the run."""
         watched = (facts.service for one in self.digests.values() for facts in one.lab.services)
         names = dict.fromkeys([*services_of(self.findings), *watched])
         groups = [name for name in traffic_groups(self.findings) if name not in names]
@@ -83,7 +84,8 @@ class Gathered:
         return factor_levels(self.findings)
 
     def filters(self, case: CaseResult) -> str:
-        """Return the case's levels by factor (`-` where it has none), which the page's filters compare."""
+        """Return the numbers of the case's levels by factor (`-` for a factor it does not have), which the
+        page's filters compare."""
         return " ".join(
             str(levels.index(case.levels[factor])) if factor in case.levels else "-"
             for factor, levels in self.factors.items()
@@ -110,7 +112,8 @@ class Gathered:
         return [one for one in digests if one.name in names] or digests
 
     def read(self) -> Iterator[tuple[TrialResult, TrialData]]:
-        """Yield judged trials with their tables, one in memory at a time; unreadable ones are skipped."""
+        """Yield every judged trial with its tables, read again, one trial in memory at a time; unreadable
+        ones are skipped (they are in `notes`)."""
         for result in self.findings.trials:
             if result.trial in self.digests:
                 yield result, read_trial(self.run.trial(result.trial))
@@ -119,7 +122,8 @@ class Gathered:
 def gather(
     run: RunDir, findings: Findings, own: Mapping[str, Any] | None = None, notes_before: Sequence[str] = ()
 ) -> Gathered:
-    """Read a run with the study's `own` tables. Raises SvloadError for a bad lock, else notes damage."""
+    """Read a run; `own` are the study's own tables. Raises SvloadError for a lock that cannot be read; other
+    damage becomes a note."""
     lock = run.lock()
     notes = [*notes_before]
     configs = {}
@@ -195,7 +199,8 @@ def seal_hashes(gathered: Gathered) -> Mapping[str, str]:
 
 
 def anatomy_by_case(gathered: Gathered, group: str) -> dict[str, dict[str, float]]:
-    """Return by case the mean seconds of each part of `group`'s requests, over trials that count."""
+    """Return, by case, the mean seconds of each part of a request of `group` (`report.digest.SEGMENTS`), over
+    its trials that count."""
     found = {}
     for case in gathered.findings.cases:
         if parts := mean_anatomy(gathered.counted(case), group):

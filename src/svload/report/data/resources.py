@@ -58,7 +58,8 @@ class Resource:
 
     @property
     def dimension(self) -> Dimension:
-        """The dimension of what is shown. A rate of seconds is a number: of busy cores, or a share."""
+        """The dimension of what is shown. A rate of seconds is a number: of cores or
+        workers busy, or a share of the time."""
         name = self.metric.removesuffix("_total")
         if name.endswith("_bytes"):
             return "size_bytes"

@@ -98,7 +98,8 @@ class Colouring:
 
 
 def colouring(gathered: Gathered, names: list[str]) -> Colouring:
-    """Return these cases' colours, by the first compared factor, else the one with most levels that fit."""
+    """Return the colours of these cases. The factor is the first compared one, else the one with the most
+    levels that fit the palette."""
     cases = {case.case: case for case in gathered.findings.cases}
     if len(names) <= len(PALETTE):
         return Colouring({name: case_label(cases[name], varying(gathered), inf) for name in names}, "")
@@ -254,7 +255,8 @@ def _known(series: Series) -> Series:
 
 
 def load(gathered: Gathered) -> Iterator[Figure]:
-    """Yield a figure for each side of the main group's first curve, else any; none without load levels."""
+    """Yield a figure for each side of the first curve of the report's main group, else of any group; nothing
+    if no factor is a load."""
     curves = drawable_curves(gathered.findings.curves)
     curve = next((one for one in curves if one.group == gathered.group), next(iter(curves), None))
     if curve is None:

@@ -45,7 +45,8 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def summary_markdown(findings: Findings) -> str:
-    """Return verdict, answer, thresholds and cases, limitations folded, in about ten KiB (of 1 MiB)."""
+    """Return verdict, answer, thresholds and cases, with the limitations folded. About ten KiB at most:
+    GitHub accepts 1 MiB per step."""
     title = findings.study + (f" ({findings.profile})" if findings.profile else "")
     found = answer(findings)
     parts = [f"## {_mark(findings)} {plain(title)}"]

@@ -119,7 +119,8 @@ class _Exposition(CollectorRegistry):
                 yield family
 
     def _measured(self, findings: Findings) -> Iterator[Metric]:
-        """Yield a family per metric: cases' numbers and interval ends (by `bound`), with grades."""
+        """Yield one family per metric: each case's number and the ends of its interval, distinguished by
+        `bound`, with its grade."""
         services, numbers = set(services_of(findings)), Numbers(findings)
         families: dict[str, GaugeMetricFamily] = {}
         for case in findings.cases:

@@ -70,7 +70,8 @@ def write_comparison(
     rows: Sequence[Mapping[str, Any]],
     path: Path,
 ) -> None:
-    """Write the page that compares two judged runs (`rows`: `compare_runs`'s). Raises as `write_all`."""
+    """Write the page that compares two judged runs; `rows` are the result of `analysis.compare_runs`. Raises
+    as `write_all` does."""
     from svload.report.page.compare import compare_page
 
     page = compare_page(gather(*first), gather(*second), rows)

@@ -94,7 +94,8 @@ def _services(gathered: Gathered, case: CaseResult) -> tuple[str, ...]:
 def case_section(
     gathered: Gathered, case: CaseResult, detail: Detail, places: dict[str, str]
 ) -> dict[str, Any]:
-    """Return all that case.html.j2 reads, as detailed as the page can afford (`section_places`)."""
+    """Return all values that case.html.j2 reads, drawn in the detail that the page can afford; `places` come
+    from `section_places`."""
     trials = gathered.trials_of(case.case)
     digests = gathered.of_case(case.case)
     config = gathered.configs.get(case.case)
@@ -392,7 +393,8 @@ def _check_row(name: str, found: Sequence[tuple[TrialResult, CheckResult]], deta
 def _marks(
     found: Sequence[tuple[TrialResult, CheckResult]], detail: Detail
 ) -> Iterator[tuple[str, str, str]]:
-    """Yield (grade, mark, trial) for each trial; if too many, one for each run of equal grades."""
+    """Yield (grade, mark, trial) for each trial; if that is too much, one entry for a sequence of equal
+    grades, without names."""
     if detail.passed:
         yield from ((outcome(check), GRADE_MARK[outcome(check)], trial.trial) for trial, check in found)
         return
@@ -408,7 +410,8 @@ def _whose(names: Sequence[str], of: int) -> str:
 
 @dataclass(frozen=True)
 class OutlierRow:
-    """A row of the table: trial, moment, the outlying value, what the servers did, and a request of it."""
+    """A row of the table: the trial, the moment, the outlying value, what the servers did, and one request of
+    that moment."""
 
     trial: str
     when: str

@@ -1,4 +1,5 @@
-"""compare.html: two runs side by side. Not interleaved: nothing on it is a claim (docs/method.md §2)."""
+"""compare.html: two runs side by side, case by case. They were not interleaved, so nothing on it
+is a claim (docs/method.md §2)."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ _DRIFT = (
 
 @dataclass(frozen=True)
 class PairRow:
-    """A case and metric: both estimates, their ratio (second over first) drawn and worded, or why none."""
+    """One case and metric: both runs' estimates, their ratio (second over first) drawn and in words, or why
+    there is none."""
 
     case: str
     metric: str

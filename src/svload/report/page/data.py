@@ -76,7 +76,8 @@ class Table:
 
 
 def csv_text(table: Table) -> str:
-    """Return the table as CSV with five digits; what spreadsheets take for formulas has an apostrophe."""
+    """Return the table as CSV, numbers with five digits; a text that a spreadsheet would take for a formula
+    gets an apostrophe."""
     out = StringIO()
     writer = csv.writer(out)
     writer.writerow(table.heading)

@@ -39,7 +39,8 @@ def sampled_trial(digests: Sequence[TrialDigest]) -> TrialDigest | None:
 
 
 def flame_view(case: str, digests: Sequence[TrialDigest], least: float) -> FlameView | None:
-    """Return a case's profile without functions below `least` of all samples; None if none was asked for."""
+    """Return a case's profile, drawn without functions of less than `least` of all samples; None if the study
+    asked for none."""
     trial = sampled_trial(digests)
     if trial is None or trial.stacks is None:
         return None
@@ -66,7 +67,8 @@ def _row(one: FunctionShare, samples: int) -> tuple[str, str, str]:
 
 
 def busiest(gathered: Gathered) -> CaseResult | None:
-    """Return the case with the busiest sampled service; without samples, the first that was to be sampled."""
+    """Return the case whose sampled service used most CPU per second; if none could be sampled, the first
+    that was to be."""
     found = [
         (_cores(trial.stacks), case)
         for case in gathered.findings.cases
@@ -152,7 +154,8 @@ class Box(NamedTuple):
 
 
 def boxes(root: Frame, least: float = LEAST_WIDTH / WIDTH) -> Iterator[Box]:
-    """Yield the functions that are wide enough, the root first; those called by one are sorted by name."""
+    """Yield all functions that are wide enough, the root first; those called by one function are in order of
+    their names."""
     waiting: list[tuple[Frame, int, int]] = [(root, 0, 0)]
     while waiting:
         frame, left, depth = waiting.pop()

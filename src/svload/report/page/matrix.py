@@ -99,7 +99,8 @@ def _column_heads(names: Sequence[str], levels: Mapping[str, Sequence[str]]) -> 
 
 @dataclass(frozen=True)
 class Shade:
-    """A number in the matrix: marked text, shade (−1: none), whether REFUSED, its number of trials."""
+    """One number in the matrix: text with its mark, shade (−1: none), whether it is REFUSED, and how many
+    trials support it."""
 
     text: str
     shade: int

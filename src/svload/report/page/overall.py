@@ -281,7 +281,8 @@ _STATES: tuple[LimitState, ...] = ("reached", "approached", "clear")
 
 @dataclass(frozen=True)
 class Use:
-    """A limit at both loads, as shares in use; or a counter of refused, lost or waited, per trial."""
+    """One declared limit at both loads, as shares in use (1 is full); or one counter of what was refused,
+    lost or made to wait, per trial."""
 
     what: str
     resource: Resource

@@ -79,7 +79,8 @@ def card(gathered: Gathered) -> str:
 
 
 def _how_long(gathered: Gathered) -> str:
-    """Return `60 s`, or the range of the trials. Turns may be longer in all than the study's duration."""
+    """Return `60 s`, or the range from the shortest trial to the longest. Turns may be longer in all than the
+    study's duration."""
     turns = [one.summary.turns.turns_ns for one in gathered.digests.values() if one.summary.turns]
     lasts = sorted(
         {sum(end - begin for begin, end in one) for one in turns}

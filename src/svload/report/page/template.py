@@ -35,7 +35,8 @@ def render_template(name: str, context: Mapping[str, object]) -> str:
 
 
 class _BesideModules(FileSystemBytecodeCache):
-    """Compiled templates cached like Python's bytecode: to compile them takes a third of a second."""
+    """A cache of compiled templates where Python keeps its own bytecode, under the same rules: compiling them
+    takes a third of a second."""
 
     def __init__(self) -> None:
         here = Path(__file__)

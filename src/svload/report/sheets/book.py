@@ -216,7 +216,8 @@ def unique_headers(headers: Sequence[str]) -> list[str]:
 
 
 def heading(key: str) -> str:
-    """Return a metric's name as a heading: `probe.response.p50` → `probe: response p50, s`."""
+    """Return a full metric name as a heading with its unit: `probe.response.p50` → `probe: response p50, s`.
+    Shares are shown in percent."""
     owner, name, stat = split_metric(key)
     if not name:
         return metric_label(key)

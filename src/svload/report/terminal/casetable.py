@@ -1,4 +1,5 @@
-"""Return the cases with verdicts, the asked numbers and the main group's in at most `width` columns."""
+"""The table of cases for a terminal: always the numbers of comparisons and thresholds, others as they fit;
+one row per step if there are scenarios. Pure."""
 
 from __future__ import annotations
 
@@ -279,7 +280,8 @@ def _folded(columns: Sequence[Column], heading: str, width: int, least: int) -> 
 
 
 def _given_way(column: Column) -> tuple[Column, ...]:
-    """Return what remains of a spare column: closer levels, success if a request failed, or nothing."""
+    """Return what remains of a spare column: levels with less space between them, success if a request
+    failed, else nothing."""
     if column.heading == "levels":
         cells = tuple(replace(cell, text=cell.text.replace(_SEPARATOR, "·")) for cell in column.cells)
         return (replace(column, cells=cells),)

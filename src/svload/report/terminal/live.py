@@ -331,7 +331,8 @@ _MOST = 10
 
 
 def search_line(data: dict[str, Any]) -> Text | None:
-    """Return `users: 8 ✓ 16 ✓ 23 ✗ about 19 (17 to 22)`, the loads nearest the limit of a search."""
+    """Return `users: 8 ✓  16 ✓  23 ✗   about 19 (17 to 22)`, the loads nearest to the limit. None if the
+    batch is not a search's."""
     if "over" not in data:
         return None
     line = Text(f"{data['over']}:", style="bold")

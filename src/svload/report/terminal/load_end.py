@@ -1,4 +1,5 @@
-"""`svload load`'s summary as text: request, results, failures, both clocks, both verdicts and what to do."""
+"""The summary of `svload load` as text: the request, the results and failures, both clocks, and both verdicts
+with what to do."""
 
 from __future__ import annotations
 

@@ -41,7 +41,8 @@ def sparkline(values: Sequence[float | None]) -> str:
 
 @contextmanager
 def load_view(lasts_s: float) -> Iterator[View]:
-    """Yield the view of a load of `lasts_s` seconds, on stderr only; nothing remains on a terminal."""
+    """Yield the view of a load of `lasts_s` seconds that fits stderr. Nothing is written to stdout, or
+    remains on a terminal."""
     if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         yield PlainLoad(lasts_s)
         return

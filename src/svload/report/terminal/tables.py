@@ -627,7 +627,8 @@ def _value_of(result: TrialResult, name: str) -> float | None:
 
 
 def show_tables(results: Sequence[Mapping[str, Any]]) -> None:
-    """Print every finding with its place by check; then the checks without any, and what was not measured."""
+    """Print every finding with its place, by its check's name; then the checks without findings, and what was
+    not measured."""
     out = console()
     for result in results:
         for finding in result["findings"]:

@@ -122,7 +122,8 @@ def _show_evidence(out: Console, evidence: Evidence) -> None:
 
 
 def _numbers(trial: TrialResult, findings: Findings | None) -> list[Number]:
-    """Return the trial's asked numbers, every group's headline numbers, and others that are doubtful."""
+    """Return the numbers that the study asks for in the trial, every group's headline numbers, and others
+    that are doubtful."""
     if findings is None:
         findings = Findings(analysis_version=0, study="", question="", profile=None, complete=True, planned_trials=1, sealed_trials=1, cases=(), trials=(trial,))  # fmt: skip
     numbers = Numbers(findings)

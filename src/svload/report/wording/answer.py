@@ -41,7 +41,8 @@ _FIRST = ("decided", "no difference", "open", "refused")
 
 @dataclass(frozen=True)
 class Sentence:
-    """A line of the answer with mark, certainty and evidence (cases/…, trials/…, or a claim's name)."""
+    """A line of the answer with its mark, its certainty and the names of its evidence (cases/…, trials/…, or
+    a claim's name)."""
 
     text: str
     certainty: str

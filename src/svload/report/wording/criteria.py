@@ -159,7 +159,8 @@ def _range(numbers: Numbers, that: str, same: Sequence[ThresholdResult]) -> str:
 
 
 def _where(findings: Findings, names: Sequence[str]) -> str:
-    """Return `all 10 cases with load: without` if these are exactly those run so; else the cases by name."""
+    """Return `all 10 cases with load: without` if these are exactly the cases run at such levels; else the
+    cases by name."""
     ran = [case for case in findings.cases if case.excluded is None]
     named = [case for case in ran if case.case in set(names)]
     if len(names) == 1:
@@ -199,7 +200,8 @@ _STAGE_FORMS: tuple[Dimension, ...] = ("time_s", "time_s", "time_s", "rate_rps",
 
 @dataclass(frozen=True)
 class StageRow:
-    """A case's stage. `values`: in the order of _STAGE_NUMBERS, or None; `keeps`: its thresholds, marked."""
+    """A stage of a case. `values` are in the order of _STAGE_NUMBERS, None if missing; `keeps`: its
+    thresholds with their marks."""
 
     case: str
     stage: StageResult

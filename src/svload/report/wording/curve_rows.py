@@ -1,4 +1,5 @@
-"""Load curves in the words of every output: titles, axes, a row per limit and demand, lines to draw. Pure."""
+"""Load curves in the words shared by every output: titles, axes, one row per limit and per demand, and the
+lines to draw. Pure."""
 
 from __future__ import annotations
 
@@ -46,7 +47,8 @@ class LimitRow:
 
 @dataclass(frozen=True)
 class DrawnLines:
-    """(at, value) points of the bounds and of the Universal Scalability Law, in base units; maybe empty."""
+    """(at, value) points of the asymptotic bounds and of the Universal Scalability Law, in base units; empty
+    if there are none."""
 
     most_rps: tuple[tuple[float, float], ...]
     least_s: tuple[tuple[float, float], ...]

@@ -81,7 +81,8 @@ class Doubt:
 
 
 def doubts(findings: Findings, trials: Iterable[TrialResult] | None = None) -> list[Doubt]:
-    """Return the checks that some of `trials` (or of all) does not pass, REFUSED first, then by count."""
+    """Return every check that some trial (of `trials`, else of the run) does not pass: REFUSED before WEAK,
+    then most frequent first."""
     judged = list(findings.trials if trials is None else trials)
     marked: dict[tuple[Grade, str], list[tuple[TrialResult, CheckResult]]] = {}
     for trial in judged:
@@ -136,7 +137,8 @@ class Asked:
 
 
 def asked_keys(numbers: Numbers, case: CaseResult) -> tuple[str, ...]:
-    """Return the numbers that grade a case; if none is asked, main median, throughput and success."""
+    """Return the numbers that give a case its grade; the main group's median, throughput and success if the
+    study asks for none."""
     if case.asked:
         return case.asked
     return tuple(f"{numbers.group}.{name}" for name in ("response.p50", "throughput", "success_rate"))

@@ -132,7 +132,8 @@ MACHINES_DOING = frozenset(("others-cpu", "steal", "run-queue", "hiccups", "gene
 
 
 def quieter_line(findings: Findings) -> str:
-    """Return what disturbed trials leave undecided and what to do; "" if nothing is undecided."""
+    """Return what is undecided in a run with disturbed trials, and what to do; "" if nothing is or no trial
+    was disturbed."""
     disturbed = sum(map(_is_disturbed, findings.trials))
     open_claims = sum(claim.outcome in UNDECIDED for claim in findings.claims)
     criteria = sum(one.outcome in OPEN for one in findings.thresholds)

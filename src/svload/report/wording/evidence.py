@@ -1,4 +1,5 @@
-"""How near each limit was and what was refused, as declared by monitors, in every output's words. Pure."""
+"""How near each limit was and what was refused, from what the monitors declared, in the words shared by every
+output. Pure."""
 
 from __future__ import annotations
 

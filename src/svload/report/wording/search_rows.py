@@ -134,7 +134,8 @@ def nearest(levels: Sequence[LevelRow], found: CapacityResult, most: int) -> lis
 
 
 def search_outcome(found: CapacityResult) -> Literal["pass", "fail", "open"]:
-    """Return the gate's outcome; without one it passes if the limit has an interval, else it is open."""
+    """Return the gate's outcome; without a gate it passes if the limit has an interval, else it is open: the
+    unknown is never a pass."""
     if found.gate is not None:
         return found.gate.outcome
     return "pass" if found.state == "found" else "open"

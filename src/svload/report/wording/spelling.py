@@ -199,7 +199,8 @@ def traffic_groups(findings: Findings) -> list[str]:
 
 
 def traffic_owners(findings: Findings) -> list[str]:
-    """Return each traffic group measured in any case, and its steps as `group.step`, as they appear."""
+    """Return every traffic group measured in any case, and the steps of its scenarios as `group.step`, in
+    order of appearance."""
     owners = (split_metric(key)[0] for key in _metric_keys(findings) if key.endswith(".success_rate"))
     return list(dict.fromkeys(owners))
 
@@ -221,7 +222,8 @@ def _metric_keys(findings: Findings) -> dict[str, None]:
 
 
 def main_group(findings: Findings) -> str:
-    """Return the group of claims (the first named), else the curl-like probe, else the last."""
+    """Return the group that claims are about (the first that names one); else the curl-like probe, else the
+    last group. "load" without any."""
     groups = traffic_groups(findings)
     for claim in findings.claims:
         owner = split_metric(claim.metric)[0]
@@ -325,7 +327,8 @@ class _Change:
 
     @classmethod
     def of(cls, ratio: float, dimension: Dimension, times: bool | None = None) -> _Change:
-        """Return a multiple from 2 on, else percent; `times` forces one, so that interval and value agree."""
+        """Return a multiple from 2 on, else percent; `times` forces either form, so that an interval is
+        worded like its value."""
         less, more, as_much = ("shorter", "longer", "as long") if dimension == "time_s" else ("lower", "higher", "as high")  # fmt: skip
         if ratio >= _TIMES_FROM if times is None else times:
             return cls(ratio, "", f"times {as_much}", True)

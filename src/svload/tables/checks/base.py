@@ -1,4 +1,5 @@
-"""The contract of a check of tables: one mistake that numbers alone show; a new one is a function."""
+"""The contract of a check of tables: one mistake that numbers alone can show. A new check is a new function
+in a module beside this one."""
 
 from __future__ import annotations
 

@@ -78,7 +78,8 @@ def key_of(table: Table) -> str:
     "means-of-survivors", 30, "a mean time and a success rate, each before and after, of the same rows"
 )
 def means_of_survivors(tables: Tables) -> Iterator[TableFinding | None]:
-    """Times read without success: where it differs, a mean of answered requests ranks no cases."""
+    """Times read without regard to success: where success differs, a mean of the answered requests cannot
+    rank cases."""
     rates = [one for one in states_of(tables) if one.what in ("success", "success_rate", "ok")]
     for times in times_of(tables):
         for success in rates:
@@ -125,7 +126,8 @@ def _means_of_survivors_of(times: States, success: States) -> TableFinding | Non
 
 @table_check("improvement-over-the-larger", 31, "times before and after, and their improvement in percent")
 def improvement_over_the_larger(tables: Tables) -> Iterator[TableFinding | None]:
-    """A percentage of the larger of both values: it never falls below −100 %, however slow."""
+    """A percentage of the larger of both values: it never falls below −100 %, however much slower the case
+    became."""
     for times in times_of(tables):
         column = improvement_of(times.table)
         if column is None:
@@ -156,7 +158,8 @@ def improvement_over_the_larger(tables: Tables) -> Iterator[TableFinding | None]
     "means-not-named", 32, "times before and after, and two tables of pairs of these rows with an improvement"
 )
 def means_not_named(tables: Tables) -> Iterator[TableFinding | None]:
-    """Tables of pairs that use different means, before or after a change, and do not say which."""
+    """Tables of pairs that use different means from each other, before or after a change, and do not say
+    which."""
     pairs = [table for table in tables if pair_columns(table) and improvement_of(table)]
     times = times_of(tables)
     if not times or len(pairs) < 2:
@@ -184,7 +187,8 @@ def improvement_of(table: Table) -> str | None:
 
 
 def _state_of(table: Table, times: States) -> str | None:
-    """Return the state whose means give most of the table's improvements, over the larger value."""
+    """Return the state with means that give the table's improvements in most rows, by the formula over the
+    larger value."""
     columns, improvement = pair_columns(table), improvement_of(table)
     assert columns is not None
     assert improvement is not None
@@ -250,7 +254,8 @@ def effect_reverses(tables: Tables) -> Iterator[TableFinding | None]:
 
 @table_check("gain-from-one-level", 34, "times before and after, and a table of the cases' factors")
 def gain_from_one_level(tables: Tables) -> Iterator[TableFinding | None]:
-    """All cases at one level improve and most at another get worse: the mean and the best case hide this."""
+    """All cases at one level improve and most at another get worse: neither the mean of both nor the best
+    case shows this."""
     for times in times_of(tables):
         key = key_of(times.table)
         for cases in tables:

@@ -1,4 +1,5 @@
-"""Checks by N = X·(R + Z) of closed loops: false speed, late answers, flat throughput (docs/method.md §4)."""
+"""Checks by N = X·(R + Z) of a closed loop's tables: delays taken for speed, answers counted late, flat
+throughput (docs/method.md §4)."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ from svload.tables.table import Table, TableFinding
 
 @table_check("littles-law", 10, "users, throughput and mean response of a closed loop")
 def littles_law(tables: Tables) -> Iterator[TableFinding | None]:
-    """X·(R + Z) compared with N: above it late completions are counted, below it the run's edges."""
+    """X·(R + Z) compared with N: above it late completions are counted, below it the run's edges are
+    (docs/method.md §4)."""
     for table in tables:
         loop = _loop(table)
         if loop is None:
@@ -90,7 +92,8 @@ def _is_think_time(rows: list[int], loop: dict[int, tuple[float, float, float, f
 
 @table_check("think-time-slows", 12, "mean response of a closed loop and a delay that varies")
 def think_time_slows(tables: Tables) -> Iterator[TableFinding | None]:
-    """Think time reduces load; a response that grows with it has another, uncontrolled cause."""
+    """Think time reduces load; a response that grows with it has another cause, which was not held
+    constant."""
     for table in tables:
         response, think, varied = table.quantity("response"), think_of(table), table.column_of("think")
         if response is None or think is None or varied is None or users_of(table) is None:
@@ -120,7 +123,8 @@ def think_time_slows(tables: Tables) -> Iterator[TableFinding | None]:
     "users at three levels or more, and throughput, or mean response and think time",
 )
 def saturated_from_the_first(tables: Tables) -> Iterator[TableFinding | None]:
-    """Throughput flat over the levels of users: all are above N*, and "breakpoints" follow from N."""
+    """Throughput that does not rise over the levels of users: all of them lie above N*, and
+    "breakpoints" in response follow from N."""
     for table in tables:
         users = table.quantity("users")
         rates = _rates(table)
@@ -150,7 +154,8 @@ def saturated_from_the_first(tables: Tables) -> Iterator[TableFinding | None]:
 
 
 def _rates(table: Table) -> list[float] | None:
-    """Return the throughput by row: the column's, else that of N̄ users, those ramping left out."""
+    """Return the throughput by row: the column's, else that of N̄ users, without those that are still ramping
+    up."""
     rates = table.quantity("throughput")
     if rates is not None:
         return rates
@@ -206,7 +211,8 @@ def _loop(table: Table) -> dict[int, tuple[float, float, float, float]] | None:
 
 @table_check("ramp-in-statistics", 14, "users, run time and spawn rate")
 def ramp_in_statistics(tables: Tables) -> Iterator[TableFinding | None]:
-    """Users still being started while measured: the statistics are of another load than stated."""
+    """Users that are still being started during the measurement: the statistics are of another load than the
+    row says."""
     for table in tables:
         users, lasts = users_of(table), run_time_of(table)
         spawn = given(table.about.given.spawn_rate, "rate_rps")

@@ -1,4 +1,5 @@
-"""Checks of throughput under a limit that was varied, such as CPUs: elasticities (docs/method.md §5)."""
+"""Checks of a table's throughput under a limit that was varied, such as CPUs: d ln X / d ln limit
+(docs/method.md §5)."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ _LIMIT = re.compile(
 
 
 class Step(NamedTuple):
-    """Two rows that differ in one limit alone, smaller first; neighbouring levels, or the extremes."""
+    """Two rows that differ in one limit alone, the smaller limit first; neighbouring levels, or the lowest
+    and the highest."""
 
     column: str
     tight: int
@@ -114,7 +116,8 @@ def smaller_limit_faster(table: Table, steps: list[Step]) -> TableFinding | None
 
 @_of_limits("elasticity-out-of-range", 22)
 def elasticity_out_of_range(table: Table, steps: list[Step]) -> TableFinding | None:
-    """Throughput that changes by more than a limit explains, or the wrong way: something else changed."""
+    """Throughput that changes by more than a limit can explain, or in the opposite direction: something else
+    changed with it."""
     low, high = limits.ELASTICITY
     odd = [step for step in steps if not low <= step.elasticity <= high]
     if not odd:

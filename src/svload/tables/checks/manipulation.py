@@ -74,7 +74,8 @@ def _hits_and_misses(cases: Table) -> Iterator[tuple[str, str]]:
 
 @table_check("layers-at-once", 41, "a table of settings by layer, with their values in two states or more")
 def layers_at_once(tables: Tables) -> Iterator[TableFinding | None]:
-    """Settings of several layers that change together: no effect can be attributed to one of them."""
+    """Settings of several layers that change between the same two states: no effect can be attributed to one
+    of them."""
     for table in tables:
         states = [
             name for name in table.columns if name in ("default", "intermediate", "final", "before", "after")
@@ -147,7 +148,8 @@ def unmentioned_shift(tables: Tables) -> Iterator[TableFinding | None]:
 
 
 def _shifts(table: Table) -> Iterator[tuple[float, str, str, list[int]]]:
-    """Return (median ratio, column, levels, rows) of pairs differing in one factor, by outgoing load."""
+    """Return (median ratio, column, which levels, rows) of pairs of groups that differ in one derived factor,
+    matched by outgoing load."""
     factors = [name for name, how in table.about.derive.items() if "." in how and table.has(name)]
     matched = next((name for name in table.columns if name.startswith("out_")), None)
     columns = [name for name in table.columns if name.startswith("median_")]

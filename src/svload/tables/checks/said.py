@@ -1,4 +1,5 @@
-"""Checks what a text says of its tables: quoted cells and dependences (docs/method.md §4)."""
+"""Checks of a text's statements about its tables: quoted cells, and what a column is said to depend on
+(docs/method.md §4)."""
 
 from __future__ import annotations
 
@@ -67,7 +68,8 @@ def _same(cell: str, value: object) -> bool:
 
 
 def _order(quotes: Sequence[Quote], wrong: Quote, cells: Sequence[tuple[Table, int] | None]) -> str:
-    """Describe how the stated order of a column's quotes differs from that of its cells."""
+    """Describe how the order that the quotes of one column state changes, in the order in which they are
+    listed."""
     row: list[tuple[float, float]] = []
     for quote, place in zip(quotes, cells, strict=True):
         if quote.column == wrong.column and place is not None:
@@ -108,7 +110,8 @@ def held_out(tables: Tables) -> Iterator[TableFinding | None]:
 
 
 def _score(table: Table, model: Model, of: Sequence[str]) -> float | None:
-    """Return held-out groups' R² on log target; None without a column or with too few groups."""
+    """Return R² of held-out groups on the logarithm of the target; None where a column is missing or there
+    are too few groups."""
     columns = [_column(table, name) for name in of]
     if not table.has(model.target, model.group) or any(one is None for one in columns):
         return None
