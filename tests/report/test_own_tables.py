@@ -12,6 +12,7 @@ from math import isclose
 from pathlib import Path
 
 import pytest
+from markdown_it import MarkdownIt
 from openpyxl import load_workbook
 from tests.evolve import evolve
 
@@ -55,6 +56,15 @@ def test_they_stand_in_report_and_workbook_as_text(run: RunDir) -> None:
     cells = [[cell.value for cell in row] for row in sheet.iter_rows(min_row=3)]
     assert cells[1] == ["TC0", "12", "=1+1"]
     assert sheet["C4"].data_type == "s"
+
+
+@pytest.mark.parametrize("text", ["a|b", r"a\|b", r"a\\|b", "two\nlines", "two\r\nlines", r"C:\x", "a\\"])
+def test_a_cell_of_markdown_stays_one_cell(text: str) -> None:
+    table = OwnTable(title="of two\nlines", head=("a", text), rows=((text, "z"),))
+    page = MarkdownIt("gfm-like", {"linkify": False}).render(table.markdown())
+    shown = " ".join(text.split())
+    assert re.findall(r"<t[hd]>(.*?)</t[hd]>", page) == ["a", shown, shown, "z"]
+    assert "<h2>of two lines</h2>" in page
 
 
 def test_those_of_fewer_trials_are_reported_as_old(run: RunDir) -> None:

@@ -3,6 +3,7 @@ and each report of the run shows them."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
@@ -47,8 +48,19 @@ class OwnTable(Frozen):
     def markdown(self) -> str:
         """Return a section with the table, as Markdown."""
         lines = [self.head, ("---",) * len(self.head), *self.rows]
-        texts = [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines]
-        return "\n\n".join(filter(None, [f"## {self.title}", self.note, "\n".join(texts)])) + "\n"
+        texts = [f"| {' | '.join(map(_cell, line))} |" for line in lines]
+        return "\n\n".join(filter(None, [f"## {_line(self.title)}", self.note, "\n".join(texts)])) + "\n"
+
+
+def _line(text: str) -> str:
+    """Return a text without line breaks, which would end a heading or a table's row."""
+    return " ".join(text.splitlines())
+
+
+def _cell(text: str) -> str:
+    """Return a text as a cell of a Markdown table. A backslash of its own must not escape the one that
+    protects a `|`."""
+    return re.sub(r"\\*\|", lambda found: 2 * found[0][:-1] + r"\|", _line(text))
 
 
 class OwnTables(Artefact):
