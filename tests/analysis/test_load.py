@@ -211,6 +211,13 @@ def test_every_error_has_its_hint() -> None:
     assert {name for name in ERRORS if name} <= set(HINTS)
 
 
+@pytest.mark.parametrize(
+    "name", ["tls_timeout", "tls_closed", "tls_malformed", "malformed", "empty_answer", "read_reset"]
+)
+def test_what_the_wrong_scheme_causes_has_it_in_its_hint(name: str) -> None:
+    assert "HTTP" in HINTS[name]
+
+
 def test_a_complete_answer_or_a_time_out_is_of_a_server() -> None:
     answered = {"status", "check", "timeout_first_byte", "timeout_body", "read_reset", "short_body", "emfile"}
     assert {name for name in answered if nothing_sent(name)} == set()
