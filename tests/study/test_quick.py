@@ -99,7 +99,7 @@ def test_the_request_is_as_typed(tmp_path: Path) -> None:
 
 CONTRADICTIONS: list[tuple[dict[str, Any], str]] = [
     ({"rate_rps": 0.0}, "above 0"),
-    ({"rate_rps": 5.0, "vus": 2}, "--vus"),
+    ({"rate_rps": 5.0, "vus": 2}, "--max-vus 2"),
     ({"requests": 5, "stages": ("1s:1",)}, "when to stop"),
     ({"stages": ("1s:1", "1s:1/s")}, "mix users and rates"),
     ({"stages": ("soon",)}, "is not a stage"),

@@ -146,10 +146,10 @@ class QuickLoad:
 
     def _load_slips(self) -> tuple[tuple[bool, str, str], ...]:
         rate, closed = self.rate_rps, not self.open_loop
-        users = "Use --max-vus to bound it."
+        at_once = f"Write --max-vus {self.vus}, the most requests in progress at once."
         return (
             (rate is not None and not 0 < rate < inf, "--rate takes a number above 0", "Write it like --rate 500."),
-            (rate is not None and self.vus is not None, "--rate is an open loop and can't go together with --vus", users),
+            (rate is not None and self.vus is not None, "--rate is an open loop and can't go together with --vus (-c)", at_once),
             (self.requests is not None and not closed, "--requests needs users, not a --rate", "Leave one of them out."),
             (self.requests is not None and bool(self.stages), "--requests and --stage both say when to stop", "Leave one of them out."),
             (self.duration is not None and bool(self.stages), "--duration and --stage both say when to stop", "The stages' durations add up; leave --duration out."),
