@@ -18,6 +18,8 @@ from svload.model.units import (
     duration_ns,
     parse_quantity,
     show_duration,
+    show_level,
+    show_number,
     show_rate,
     show_size,
     size_bytes,
@@ -39,6 +41,24 @@ from svload.model.units import (
 )
 def test_a_size(size: float, shown: str) -> None:
     assert show_size(size) == shown
+
+
+@pytest.mark.parametrize(
+    ("number", "figures", "shown"),
+    [
+        (1_000_000, 6, "1,000,000"),
+        (12_345_678, 6, "12,345,678"),
+        (250.5, 6, "250.5"),
+        (12_345.6, 4, "12,346"),
+        (0, 6, "0"),
+    ],
+)
+def test_a_number_without_an_exponent(number: float, figures: int, shown: str) -> None:
+    assert show_number(number, figures) == shown
+    assert (show_level(number, True), show_level(number, False)) == (
+        f"{show_number(number)}/s",
+        f"{show_number(number)} users",
+    )
 
 
 @pytest.mark.parametrize(

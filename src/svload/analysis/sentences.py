@@ -20,7 +20,7 @@ from svload.model.load_curve import LoadCurve
 from svload.model.results import CaseResult, Estimate, Finding, TrialResult
 from svload.model.study import CaseConfig, Lock
 from svload.model.traffic import Group
-from svload.model.units import show_duration
+from svload.model.units import show_duration, show_number
 
 FLOOR_UNKNOWN = "the lab's own noise is not measured: exploratory"
 
@@ -75,7 +75,7 @@ def headline(result: TrialResult) -> str:
     shown = "failed" if median.why == "time-out" else median.reason
     shown = show_duration(median.value) if median.value is not None else shown
     parts = [f"{name} none ok" if success.value == 0 else f"{name} p50 {shown}"]
-    parts += [f"{rate.value:.4g}/s"] if rate.value is not None else []
+    parts += [f"{show_number(rate.value, 4)}/s"] if rate.value is not None else []
     parts += [f"{100 * success.value:.4g} % ok"] if success.value is not None else []
     return ", ".join(parts)
 
@@ -269,7 +269,7 @@ def _stays(curve: LoadCurve) -> str:
     limit = curve.limits[0] if curve.limits else None
     known = f" ({limit.name} = {shown_limit(limit)})" if limit and limit.value is not None else ""
     return (
-        f"throughput of {curve.group} stays at {rate_rps:.4g}/s over {curve.factor} {flat[0].level} to "
+        f"throughput of {curve.group} stays at {show_number(rate_rps, 4)}/s over {curve.factor} {flat[0].level} to "
         f"{flat[-1].level} while response time rises{known}"
     )
 

@@ -34,7 +34,7 @@ from svload.model.executors import ClosedLoop
 from svload.model.facts import Death
 from svload.model.load_curve import LoadCurve
 from svload.model.results import CaseResult, CheckResult, Estimate, ServerState, TrialResult
-from svload.model.units import show_duration, show_percent
+from svload.model.units import show_duration, show_number, show_percent
 
 _GROWS = "grows with run length"
 _GROWING = ("response.", "ok_response.", "slot_wait.")
@@ -178,7 +178,7 @@ def saturated_levels(
     throughput is flat while response rises is SATURATED."""
     texts = {
         point.case: (
-            f"{curve.group}: throughput stays at {point.throughput_rps:.4g}/s while {curve.factor} and response time "
+            f"{curve.group}: throughput stays at {show_number(point.throughput_rps, 4)}/s while {curve.factor} and response time "
             "rise: the server works at its limit."
         )
         for curve in curves

@@ -26,7 +26,7 @@ from svload.api.studies import (
 from svload.api.trust import must_be_trusted
 from svload.api.typed import writing
 from svload.model.errors import SvloadError, fail
-from svload.model.units import parse_quantity, show_duration
+from svload.model.units import parse_quantity, show_duration, show_number
 from svload.run.configs import case_config, case_configs
 from svload.study.quick_load import TIMEOUT, QuickLoad
 
@@ -209,7 +209,8 @@ def _ends(ask: CapacityAsk, factor: tuple[str, tuple[float, float]]) -> tuple[in
     if not 1 <= max(low, 1) < high or low < least or high > most:
         raise fail(
             "usage",
-            reason=f"a search from {low:,} to {high:,} does not fit {name}, which is open from {least:g} to {most:g}",
+            reason=f"a search from {low:,} to {high:,} does not fit {name}, which is open from "
+            f"{show_number(least)} to {show_number(most)}",
             hint="Write --from 1 --to 4000.",
         )
     return max(low, 1), high

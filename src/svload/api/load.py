@@ -273,7 +273,7 @@ def enough_ports(ask: QuickLoad, target: Target) -> None:
     if ask.peak_rps > most_rps:
         raise fail(
             "usage",
-            reason=f"--rate {ask.peak_rps:g} with a new connection each uses up this machine's local ports; "
+            reason=f"--rate {ask.peak_rps:.12g} with a new connection each uses up this machine's local ports; "
             f"{most_rps:.0f}/s is the most for {ask.lasts_s:g} s",
             hint="Reduce the rate, or leave out --no-keepalive.",
         )

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from pydantic import Field
 
 from svload.model.base import Frozen
-from svload.model.units import show_level
+from svload.model.units import show_level, show_number
 
 
 class Stage(Frozen):
@@ -38,7 +38,7 @@ def labelled_stages(start: float, stages: Sequence[Stage], of_rates: bool) -> li
     """Return each stage that takes time, in order."""
     return [
         LabelledStage(
-            ("" if before == after else f"{before:g} → ") + show_level(after, of_rates),
+            ("" if before == after else f"{show_number(before)} → ") + show_level(after, of_rates),
             before == after,
             begin,
             begin + length,

@@ -204,7 +204,8 @@ def show_duration(seconds: float) -> str:
 
 def show_level(level: float, is_rate: bool) -> str:
     """Return a level of a load in stages: `50 users`, `300/s`."""
-    return f"{level:g}/s" if is_rate else f"{level:g} user{'' if level == 1 else 's'}"
+    shown = show_number(level)
+    return f"{shown}/s" if is_rate else f"{shown} user{'' if level == 1 else 's'}"
 
 
 def show_size(size: float) -> str:
@@ -223,6 +224,13 @@ def three_figures(number: float) -> str:
 def show_percent(share: float, figures: int = 3) -> str:
     """Return a share in percent with this number of significant figures, no exponent: `12.3 %`, `1,240 %`."""
     return f"{rounded(100 * share, figures)} %"
+
+
+def show_number(number: float, figures: int = 6) -> str:
+    """Return a number with this number of significant figures, or more if its whole part has more: `250.5`,
+    `1,234,567`, with separators and never with a positive exponent."""
+    text = f"{number:,.{figures}g}"
+    return f"{number:,.0f}" if "e+" in text else text
 
 
 def rounded(number: float, figures: int) -> str:

@@ -17,7 +17,7 @@ from svload.model.errors import Problem
 from svload.model.executors import ClosedLoop, FixedWork, OpenLoop
 from svload.model.study import CaseConfig
 from svload.model.traffic import Group, Request
-from svload.model.units import show_duration, show_size
+from svload.model.units import show_duration, show_number, show_size
 
 MOST_RPS_OF_A_CORE = 500_000
 """The most that any client reaches: the kernel's write and read alone take 2 µs of a core. HTTP/2 streams
@@ -110,8 +110,8 @@ def _too_fast(group: Group, machine: Machine) -> Iterator[tuple[str, str]]:
     executor = group.executor
     if isinstance(executor, OpenLoop) and executor.peak_rps > most_rps:
         yield (
-            f"{group.name} asks for {executor.peak_rps:,.6g} requests a second, and {generators} "
-            f"core{'s' * (generators > 1)} of load cannot make more than {most_rps:,.6g}",
+            f"{group.name} asks for {show_number(executor.peak_rps)} requests a second, and {generators} "
+            f"core{'s' * (generators > 1)} of load cannot make more than {show_number(most_rps)}",
             "Ask for less, or use more generators on more cores.",
         )
 
@@ -123,8 +123,8 @@ def _new_ones(group: Group, sources: int, machine: Machine) -> Iterator[tuple[st
     rests = group.connection == "new" and group.close == "fin"
     if rests and isinstance(executor, OpenLoop) and executor.peak_rps > most_rps:
         yield (
-            f"{group.name} would make {executor.peak_rps:,.6g} new connections a second, and the local ports "
-            f"allow {most_rps:,.6g}",
+            f"{group.name} would make {show_number(executor.peak_rps)} new connections a second, and the local ports "
+            f"allow {show_number(most_rps)}",
             "Use keep-alive, close: reset, more source addresses, or ask for less.",
         )
 

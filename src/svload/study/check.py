@@ -214,7 +214,9 @@ def _no_such_level(criterion: Criterion, config: CaseConfig) -> str:
         return ""
     if not levels:
         return f"{owner} has no stage that stays at one level"
-    return f"{owner} does not stay at {criterion.level}, only at {', '.join(levels)}"
+    # As a criterion is written: without separators.
+    wanted, *there = (level.replace(",", "") for level in (criterion.level, *levels))
+    return f"{owner} does not stay at {wanted}, only at {', '.join(there)}"
 
 
 def check_given(

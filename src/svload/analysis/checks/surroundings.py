@@ -14,7 +14,7 @@ from svload.analysis.readings import of_monitor
 from svload.analysis.view import kept_window
 from svload.model.results import CheckResult, Harm
 from svload.model.study import CaseConfig
-from svload.model.units import show_duration, show_percent
+from svload.model.units import show_duration, show_number, show_percent
 from svload.store import TrialData
 
 GC_PAUSE = "gc_pause_seconds"
@@ -144,8 +144,8 @@ def _ports(trial: TrialData, context: Context) -> Iterator[str]:
         rate = group.summary.connections_opened / lasted_s / max(len(group.spec.source_addresses), 1)
         if group.spec.close == "fin" and rate > most:
             yield (
-                f"{group.name} opened {rate:,.6g} new connections per second from each address, but the local ports "
-                f"allow {most:,.6g}"
+                f"{group.name} opened {show_number(rate)} new connections per second from each address, but the local ports "
+                f"allow {show_number(most)}"
             )
 
 

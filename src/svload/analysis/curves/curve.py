@@ -29,7 +29,7 @@ from svload.model.load_curve import (
 from svload.model.results import CaseResult, Finding, TrialResult
 from svload.model.study import CaseConfig, Factor, Lock
 from svload.model.traffic import Group
-from svload.model.units import show_duration
+from svload.model.units import show_duration, show_number
 
 _LIMITS: Mapping[Kind, LimitName] = {"users": "N*", "think": "Z*", "rate": "full rate"}
 
@@ -430,7 +430,7 @@ def _value(name: LimitName, value: float) -> str:
 
 
 def _rate(value: float) -> str:
-    return f"{value:.4g}/s"
+    return f"{show_number(value, 4)}/s"
 
 
 def ramp_findings(trials: Sequence[TrialResult]) -> Iterator[Finding]:

@@ -22,7 +22,7 @@ from svload.model.results import Imported
 from svload.model.stages import Stage
 from svload.model.study import CaseConfig
 from svload.model.traffic import Body, Group, Request
-from svload.model.units import show_duration, show_size
+from svload.model.units import show_duration, show_number, show_size
 from svload.report.wording.spelling import count_words
 
 MOST_LOADS = 3
@@ -167,15 +167,18 @@ def _executor(executor: Executor) -> str:
             each = count_words(executor.iterations, "iteration")
             return f"{each} of each of {count_words(executor.vus, 'VU')}"
         case ConstantArrivalRate():
-            return f"{executor.rate_rps:g}/s, {executor.arrivals} arrivals"
+            return f"{show_number(executor.rate_rps)}/s, {executor.arrivals} arrivals"
         case RampingArrivalRate():
             stages = _stages(executor.stages, "/s")
-            return f"{executor.start_rate_rps:g}/s{stages}, {executor.arrivals} arrivals"
+            return f"{show_number(executor.start_rate_rps)}/s{stages}, {executor.arrivals} arrivals"
 
 
 def _stages(stages: Sequence[Stage], unit: str) -> str:
     """Return ` → 100 in 30 s → 0 in 10 s`."""
-    texts = [f" → {stage.target:g}{unit} in {show_duration(stage.duration_ns / 1e9)}" for stage in stages]
+    texts = [
+        f" → {show_number(stage.target)}{unit} in {show_duration(stage.duration_ns / 1e9)}"
+        for stage in stages
+    ]
     return "".join(texts) if len(texts) <= MOST_STAGES else f"{texts[0]} → …{texts[-1]}"
 
 
