@@ -89,7 +89,7 @@ def test_criteria_are_read_as_people_write_them_or_are_the_studys_thresholds(stu
 def test_a_factor_with_levels_can_be_searched(study: Study) -> None:
     compared = "compare: [{factor: users, baseline: 1, metric: people.response.p95}]\n"
     path = Path(study("[1, 2, 4]", compared)) / "study.yaml"
-    path.write_text(path.read_text().replace("replicates: 5", "replicates: 5, until: ± 5 %"))
+    path.write_text(path.read_text().replace("replicates: 5", "replicates: 5, until: ± 5 %, at_most: 9"))
     search = lock_of(str(path.parent), that=CRITERION, over="users", least=2, most=64).search
     assert (search.least, search.most) == (2, 64)
 

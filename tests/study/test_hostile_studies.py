@@ -59,6 +59,10 @@ def asking(name: str, request: str, says: str, more: str = "", line: int = 3) ->
     return Hostile(name, ASKS, f"request: {request}", says, line, more)
 
 
+def measured(name: str, keys: str, says: str, more: str = "") -> Hostile:
+    return Hostile(name, "replicates: 1", keys, says, 4, more)
+
+
 def lab(name: str, services: str, says: str, more: str = "") -> Hostile:
     return Hostile(name, AT, services, says, 2, more)
 
@@ -85,6 +89,8 @@ NAMES = "factors: {a: [1, 2]}\ncase_names: c.csv\n"
 BY_TWICE = "profiles: {p: {compare: [{factor: a, baseline: x, metric: g.response.p50, by: [b, b]}]}}\n"
 VERSION = "factors: {v: [1.10]}\n"
 NULL = "factors: {a: {x: {n: null}, y: {n: 1}}}\n"
+COMPARED = "factors: {a: [1, 2]}\ncompare: [{factor: a, baseline: 1, metric: g.response.p50}]\n"
+GATED = COMPARED.replace("p50}", "p50, fail_if: worse by more than 5 %}")
 INTERNAL = [
     group("hexadecimal digits", f"constant-vus, vus: 0x{'1' * 5000}", "is not a usable number"),
     group("decimal digits", f"constant-vus, vus: {'1' * 5000}", "is not a usable number"),
@@ -119,6 +125,9 @@ INTERNAL = [
     added("a long case name", NAMES, "field larger than", 6, c_csv=b'case,a\nA,"' + b"x" * 140_000 + b'"\n'),
     added("a long CSV field", CSV, "line 2: field larger", c_csv=b"a\n" + b"x" * 140_000 + b"\n"),
     added("a long CSV heading", CSV, "line 1: field larger", c_csv=b"a" * 140_000 + b"\nx\n"),
+    measured("at_most alone", "replicates: 1, at_most: 12", "the study has neither"),
+    measured("at_most below the plan", "until: ± 5 %, at_most: 3", "Write at_most: 24", COMPARED),
+    measured("a gate's at_most below the plan", "at_most: 3", "there are 6", GATED),
     added("half a surrogate pair", 'question: "\\ud800"\n', "half a surrogate pair"),
     added("half a surrogate pair as a key", '"\\ud800": 1\n', "a key must be a word"),
     tuned("a directive's value with ;", 'sendfile: "on; x"', "not a valid value"),
@@ -260,6 +269,7 @@ CLEAN = [
 def test_what_is_sound_is_planned(clean: Hostile, tmp_path: Path) -> None:
     assert planned(tmp_path, clean.text, clean.files)["trials"] >= 1
 
+    measured("at_most of a gate that adds nothing", "at_most: 6", "", GATED),
 
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(max_size=60))

@@ -138,7 +138,8 @@ def _searched(ask: CapacityAsk, chosen: Choices, study: str) -> Lock:
     if not bare and ask.over and ask.least is not None and ask.most is not None:
         ends = {"open": [ask.least, ask.most]}
         # Comparisons name levels.
-        searched: dict[str, Any] = {f"factors.{ask.over}": ends, "compare": [], "measure.until": None}
+        blocks = {"measure.until": None, "measure.at_most": None}
+        searched: dict[str, Any] = {f"factors.{ask.over}": ends, "compare": [], **blocks}
         chosen = replace(chosen, overrides={**chosen.overrides, **searched})
     if not bare and (duration := ask.of_url.duration):
         chosen = replace(chosen, overrides={**chosen.overrides, "measure.duration": duration})

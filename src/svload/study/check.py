@@ -280,11 +280,23 @@ def _expect_at(data: Mapping[str, Any], case: Case, text: str) -> Path:
 
 
 def without_comparison(data: Mapping[str, Any]) -> Iterable[Mistake]:
-    """Report `until` where no interval could become narrower."""
-    until = section_of(data, "measure").get("until")
+    """Report `until` where no interval could become narrower, and `at_most` that bounds nothing."""
+    measure = section_of(data, "measure")
+    until, at_most = measure.get("until"), measure.get("at_most")
     if until is not None and not sequence_of(data, "compare"):
         reason = "blocks are added until comparisons are narrow enough, and the study compares nothing"
         yield bad_value(("measure", "until"), reason, until, "Add a comparison, or leave until out.")
+    gated = any(item.get("fail_if") is not None for _, item in mappings_of(data, "compare"))
+    replicates = measure.get("replicates", 6)
+    if not isinstance(at_most, int) or not isinstance(replicates, int):
+        return  # absent, or a level's
+    if until is None and not gated:
+        reason = "it limits the blocks that until or a gate (fail_if) adds, and the study has neither"
+        yield bad_value(("measure", "at_most"), reason, at_most, "Add until: ± 5 %, or leave at_most out.")
+    elif at_most < replicates:
+        reason = f"it counts the planned blocks too, and there are {replicates}"
+        hint = f"Write at_most: {4 * replicates}, or lower replicates."
+        yield bad_value(("measure", "at_most"), reason, at_most, hint)
 
 
 def uncompared(data: Mapping[str, Any], cases: Sequence[Case]) -> Iterable[Mistake]:
