@@ -109,6 +109,13 @@ INTERNAL = [
     versioned("no level of when", "exclude: [{when: {v: []}, because: x}]", "v: expected at least one entry"),
     asking("a null in a text", "'GET http://w/${a.n}'", "no such field (a: x)", NULL),
     asking("too many digits", f"{{get: http://w/, check: ['size_bytes == {'9' * 20}']}}", "number of bytes"),
+    asking("a status that no server sends", "{get: http://w/, expect_status: 600}", "from 100 to 599"),
+    asking("a check that never holds", "{get: http://w/, check: [status > 599]}", "no status fits"),
+    asking("a check of no status", "{get: http://w/, check: [status == 700]}", "a status from 100 to 599"),
+    group("users as a text", 'constant-vus, vus: "4"', "Write 4 without quotes."),
+    lab("a flag as a number", "{w: {kit: nginx, workers: true}}", "expected a whole number, found true"),
+    lab("a number as a text", '{w: {kit: nginx, cpus: "0.5"}}', "Write 0.5 without quotes."),
+    lab("a word as a flag", "{w: {kit: truth, role: store, log: yes}}", "expected true or false"),
     asking("no status", "{get: http://w/, expect_status: []}", "expected at least one entry"),
     asking("endless redirects", "{get: http://w/, follow_redirects: 200}", "a number of at most 100"),
     Hostile("minutes as in k6", "duration: 1s", "duration: 200", "Write 200 s.", 4),
@@ -118,6 +125,9 @@ INTERNAL = [
     added("a set-up by another protocol", "setup: [{get: https://w/}]\n", "setup[0]: w is at an address of"),
     added("a row as a number", "feeders: {f: {values: [1, 2.50]}}\n", 'Write "2.50".'),
     Hostile("until alone", "replicates: 1}", "replicates: 1, until: ± 5 %}", "the study compares nothing", 4),
+    measured("at_most alone", "replicates: 1, at_most: 12", "the study has neither"),
+    measured("at_most below the plan", "until: ± 5 %, at_most: 3", "Write at_most: 24", COMPARED),
+    measured("a gate's at_most below the plan", "at_most: 3", "there are 6", GATED),
     added("NUL in a CSV's name", 'feeders: {f: {csv: "a\\0b.csv"}}\n', "a file inside the study's folder"),
     added("NUL in the table of cases' name", 'case_names: "a\\0b"\n', "a file inside the study's folder"),
     asking("NUL in a body's name", '{post: http://w/, body: {file: "a\\0b"}}', "inside the study's folder"),
@@ -125,9 +135,6 @@ INTERNAL = [
     added("a long case name", NAMES, "field larger than", 6, c_csv=b'case,a\nA,"' + b"x" * 140_000 + b'"\n'),
     added("a long CSV field", CSV, "line 2: field larger", c_csv=b"a\n" + b"x" * 140_000 + b"\n"),
     added("a long CSV heading", CSV, "line 1: field larger", c_csv=b"a" * 140_000 + b"\nx\n"),
-    measured("at_most alone", "replicates: 1, at_most: 12", "the study has neither"),
-    measured("at_most below the plan", "until: ± 5 %, at_most: 3", "Write at_most: 24", COMPARED),
-    measured("a gate's at_most below the plan", "at_most: 3", "there are 6", GATED),
     added("half a surrogate pair", 'question: "\\ud800"\n', "half a surrogate pair"),
     added("half a surrogate pair as a key", '"\\ud800": 1\n', "a key must be a word"),
     tuned("a directive's value with ;", 'sendfile: "on; x"', "not a valid value"),
@@ -260,7 +267,9 @@ CLEAN = [
     asking("a level in a time", "{get: http://w/, timeout: '${v} s'}", "", "factors: {v: [1.50]}\n"),
     asking("a header named when", "{get: http://w/, headers: {when: '${vu}'}}", ""),
     lab("what one role counts", '{b: {kit: truth, role: store}, w: {kit: truth, role: "${k}", of: "${k.of}"}}', "", "factors: {k: {plain: {value: store}, front: {value: cache, of: b}}, u: [1, 2]}\ncompare: [{factor: u, baseline: 1, metric: w.hit_ratio, when: {k: front}}]\n"),
+    lab("numbers of levels", "{w: {kit: nginx, workers: '${n}', cpus: '${n.cpus}'}}", "", "factors: {n: {few: {value: 2, cpus: 0.5}, many: {value: 4, cpus: 1}}}\n"),
     added("all of them", "thresholds: [success_rate >= 1]\n", ""),
+    measured("at_most of a gate that adds nothing", "at_most: 6", "", GATED),
     Hostile("groups that wait for one", "traffic: {", "traffic: {h: {executor: constant-vus, vus: 1, start_when: g.ramped, request: GET http://w/}, ", "", 0),
 ]  # fmt: skip
 
@@ -269,7 +278,6 @@ CLEAN = [
 def test_what_is_sound_is_planned(clean: Hostile, tmp_path: Path) -> None:
     assert planned(tmp_path, clean.text, clean.files)["trials"] >= 1
 
-    measured("at_most of a gate that adds nothing", "at_most: 6", "", GATED),
 
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(max_size=60))

@@ -153,7 +153,7 @@ def _alone_or_listed(value: Any) -> Any:
 class KitOptions(BaseModel):
     """Options of every service. Times, sizes and ratios may be written with units (`2 ms`, `1 GiB`)."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, strict=True)
     parameters: ClassVar[Mapping[str, Parameter]] = {}
     """The parameters of `tuning` whose change needs something other than a restart."""
     supported_faults: ClassVar[frozenset[str]] = words("stop kill start pause limit")

@@ -98,7 +98,9 @@ def _digest(text: str, op: str, value: str, names: Names) -> Check | str:
 
 def _status(text: str, op: str, value: str, names: Names) -> Check | str:
     if not re.fullmatch(r"[1-5]\d\d", value):
-        return "expected a status of three digits"
+        return "expected a status from 100 to 599"
     status = int(value)
     low, high = {"==": (status, status), "<=": (100, status), "<": (100, status - 1), ">=": (status, 599), ">": (status + 1, 599)}[op]  # fmt: skip
+    if low > high:
+        return "no status fits, since they are from 100 to 599"
     return StatusCheck(name=text, status=(low, high))

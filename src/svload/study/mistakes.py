@@ -260,6 +260,8 @@ def _explained(
             refuse_marks(error["input"])
         except ValueError as marked:
             return not_read(marked)
+        if re.fullmatch(r"-?\d+" if kind.startswith("int") else r"-?\d+(\.\d+)?", error["input"]):
+            return wrong(f"{_EXPECTED[kind]}, not a text", f"Write {error['input']} without quotes.")
     unlisted = kind in ("list_type", "tuple_type") and "${" in str(error["input"])
     hint = "Write [a, b]; an item may be a reference." if unlisted else ""
     return wrong(_EXPECTED.get(kind, error["msg"][:1].lower() + error["msg"][1:]), hint)

@@ -55,7 +55,7 @@ StatusRange = Annotated[
     BeforeValidator(
         lambda value: str(value) if isinstance(value, int) and not isinstance(value, bool) else value
     ),
-    Formed(r"[1-5][0-9]{2}(-[1-5][0-9]{2})?", "a status, or a range such as 200-299"),
+    Formed(r"[1-5][0-9]{2}(-[1-5][0-9]{2})?", "a status from 100 to 599, or a range such as 200-299"),
     AfterValidator(_ascending),
     WithJsonSchema({"type": ["string", "integer"], "examples": [200, "200-299"]}),
     OrReference(),
