@@ -152,6 +152,41 @@ INTERNAL = [
 ]
 FIELDS = ", ".join(f'f{n}: "{f"${{a.f{n + 1}}}" * 10}"' for n in range(7))
 GROWING = f"factors: {{a: [{{x: {{{FIELDS}, f7: zzzz}}}}]}}\n"
+ASKED = "{executor: constant-vus, vus: 1, request: GET http://w/}"
+WAITING = ASKED.replace("vus: 1", "vus: 1, start_when: g")
+NEWCOMERS = [
+    Hostile("a group without its name", f"{{g: {ASKED}}}", ASKED, "Write {NAME: {executor: …}}.", 3),
+    lab("a service without its name", "{kit: nginx}", "Write {NAME: {kit: …}}."),
+    lab("an address as a service", "{w: http://127.0.0.1:1}", "{web: {at: http://127.0.0.1:8080}}"),
+    lab("a list of services", '[{w: {at: "http://127.0.0.1:1"}}]', "“lab” is: the services by name"),
+    Hostile("no services", f"lab: {AT}", "", "Define it under lab.", 3),
+    Hostile("a text as measure", "{duration: 1s, replicates: 1}", "10s", "{duration: 60s, replicates: 6}", 4),
+    group("a rate as a number", "constant-arrival-rate, rate: 100", "Write 100/s."),
+    group("a shell's variable", "constant-vus, vus: $users", "Write “${users}” for a factor's level."),
+    Hostile("a group to wait for", "traffic: {", f"traffic: {{h: {WAITING}, ", "Write g.ramped.", 3),
+    asking("a method as a value", "{method: POST}", "Write get: http://service/path; the key is the method."),
+    asking("a body as JSON", "{post: http://w/, json: {a: 1}}", "Write body: '{\"a\": 1}'"),
+    asking("a list of headers", '{get: http://w/, headers: ["A: b"]}', "“headers” is: name: value"),
+    asking("a secret of no name", '{get: http://w/, headers: {A: "${secret.key}"}}', "secrets: {key: KEY}."),
+    added("a criterion as a mapping", "thresholds: [{p95: 200 ms}]\n", "Write a criterion as one text"),
+    added("a statistic of a group", "thresholds: [g.p95 < 200 ms]\n", "did you mean “g.response.p95”"),
+    added("one sign of equality", "thresholds: [failed = 0]\n", "equality is =="),
+    added(
+        "a key of a set-up", "setup: [{get: http://w/, zzz: 1}]\n", "Unknown key “zzz” in setup[0]. Known:"
+    ),
+    measured("a warm-up", "warm_up: 5s, replicates: 1", "svload finds the warm-up and cuts it off"),
+    added("a file as a feeder", "feeders: {f: users.csv}\n", "{users: {csv: users.csv}}"),
+    added("a file that is missing", CSV, "Put it there, and write its path from that folder."),
+    added(
+        "a duration in a profile", "profiles: {p: {duration: 2s}}\n", "Write it under measure: {duration: …}."
+    ),
+    added(
+        "a level without when",
+        "factors: {a: [1, 2]}\nexclude: [{a: 1, because: no}]\n",
+        "Write when: {a: LEVEL} for a factor's level.",
+        6,
+    ),
+]
 LARGE = [
     group("users", "constant-vus, vus: 2000000000", "at most 1,000,000 virtual users"),
     group("users by stages", "ramping-vus, stages: [{duration: 1s, target: 2000000000}]", "at most 1,000,000"),
@@ -222,6 +257,15 @@ LATER = [
     added("no pair to compare", "factors: {a: [1, 2], b: [1, 2]}\nexclude: [{when: {a: 1, b: 2}, because: no}, {when: {a: 2, b: 1}, because: no}]\ncompare: [{factor: a, baseline: 1, metric: g.response.p50}]\n", "differs from one of a: 1 in a alone", 7),
     added("nothing to compare with", "factors: {a: [1, 2]}\nexclude: [{when: {a: 2}, because: no}]\ncompare: [{factor: a, baseline: 1, metric: g.response.p50}]\n", "nothing to compare", 7),
 ]  # fmt: skip
+
+
+@pytest.mark.parametrize("newcomer", NEWCOMERS, ids=lambda one: one.name)
+def test_a_newcomer_s_mistake_is_one_error_that_says_what_to_write(newcomer: Hostile, tmp_path: Path) -> None:
+    with pytest.raises(SvloadError) as found:
+        planned(tmp_path, newcomer.text, newcomer.files)
+    (problem,) = found.value.problems
+    assert newcomer.says in str(problem)
+    assert problem.place == f"{tmp_path / 'study.yaml'}:{newcomer.line}"
 
 
 def planned(folder: Path, text: str, files: dict[str, bytes] | None = None) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from svload.model.facts import Endpoint
 from svload.model.protocols import NAMES
 from svload.model.study import CaseConfig
 from svload.model.traffic import Group, Request, TableSource
-from svload.study.beside import file_beside, text_beside
+from svload.study.beside import NO_FILE, file_beside, text_beside
 from svload.study.feeders import read_file
 from svload.study.mistakes import Mistake, bad_value, refused, shortened
 from svload.study.placed import placed
@@ -174,7 +174,7 @@ def _authorities(config: CaseConfig, folder: Path) -> Iterable[Mistake]:
         path = ("lab", service.name, "ca_file")
         file = file_beside(folder, name)
         if file is None:
-            yield bad_value(path, "expected a file inside the study's folder", name)
+            yield bad_value(path, NO_FILE[0], name, NO_FILE[1])
             continue
         try:
             pem = text_beside(file, TABLE_BYTES.most)

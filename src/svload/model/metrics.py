@@ -200,6 +200,9 @@ def parse_metric(text: str, owners: dict[str, Source], dimension: Dimension = "c
     of_others = limit is not None or name in _NAMES
     if metric is None and source == "service" and not of_others and (found := _MONITORED.fullmatch(rest)):
         return MetricRef(owner, Metric(found[1], "service", dimension, _READ, monitored=True), found[2])
+    if metric is None and source == "traffic" and name in STATS:
+        meant = ".".join(filter(None, (owner, "response", name)))
+        raise ValueError(f"“{name}” is a statistic of a metric; did you mean “{meant}”?")
     if metric is None:
         known = sorted(known_name for (known_source, known_name) in CATALOGUE if known_source == source)
         raise ValueError(
@@ -306,7 +309,8 @@ def parse_criterion(text: str, owners: dict[str, Source]) -> Criterion:
     that, level = split_level(text)
     match = _CRITERION.match(marks_as_letters(that))
     if not match:
-        raise ValueError("it has no metric, comparison and value")
+        equals = re.search(r"[^=!<>]=[^=]", that)
+        raise ValueError("equality is ==" if equals else "it has no metric, comparison and value")
     ref = parse_metric(that[slice(*match.span(1))], owners, written_dimension(match[3]) or "count")
     if level and (why := why_not_by_level(ref)):
         raise ValueError(why)

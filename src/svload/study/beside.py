@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+NO_FILE = "expected a file inside the study's folder", "Put it there, and write its path from that folder."
+"""What is wrong with a file that `file_beside` does not find, and what to do."""
+
 
 def file_beside(folder: Path, name: str) -> Path | None:
     """Return the plain file of that name inside the study's folder; None if there is none, or the name leads

@@ -14,7 +14,7 @@ from svload.model import bounds
 from svload.model.errors import Problem
 from svload.model.study import Case, CaseConfig, Factor, Measure, ServiceSpec
 from svload.model.traffic import Request
-from svload.study.beside import file_beside, text_beside
+from svload.study.beside import NO_FILE, file_beside, text_beside
 from svload.study.check import (
     check_case_criteria,
     check_faulted,
@@ -47,6 +47,8 @@ Measures = Callable[[Sequence[ServiceSpec]], Mapping[str, frozenset[str] | None]
 """Services → the metrics that each can give; None: not known."""
 
 
+_NAMED = ("lab", "factors", "feeders", "requests", "scenarios")
+"""Sections whose entries are named by other parts of a study."""
 _LONGEST = f"{bounds.TIME_S.most}s"
 """Used for a broken measured time: nothing is reported as lasting longer."""
 
@@ -123,6 +125,8 @@ class Checks:
         found = Found(tree)
         found.add(of_k6)
         found.add(check_shape(data))
+        if any((section,) in found.paths for section in _NAMED):
+            return Draft(data, (), (), found.problems)  # what names their entries is no further mistake
         read = [
             (name, *read_factor(name, raw)) for name, raw in section_of(plain(found.tree), "factors").items()
         ]
@@ -301,7 +305,7 @@ def _body_mistakes(config: CaseConfig, folder: FilePath) -> Iterable[Mistake]:
         body = request.body
         if body is not None and body.file is not None and file_beside(folder, body.file) is None:
             at: Path = ("requests", request.name) if request.name != INLINE else path
-            yield bad_value((*at, "body"), "expected a file inside the study's folder", body.file)
+            yield bad_value((*at, "body"), NO_FILE[0], body.file, NO_FILE[1])
 
 
 def _asked(config: CaseConfig) -> Iterator[tuple[Path, Request]]:
@@ -321,7 +325,7 @@ def cases_of(
     if isinstance(table := data.get("case_names"), str):
         file = file_beside(folder, table)
         if file is None:
-            mistakes.append(bad_value(("case_names",), "expected a file inside the study's folder", table))
+            mistakes.append(bad_value(("case_names",), NO_FILE[0], table, NO_FILE[1]))
         elif closed := [factor for factor in factors if factor.open is None]:
             try:
                 text = text_beside(file, bounds.TABLE_BYTES.most)

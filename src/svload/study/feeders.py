@@ -14,7 +14,7 @@ from typing import Any
 from svload.model.bounds import ROWS, TABLE_BYTES
 from svload.model.traffic import Feeder, TableSource, WrittenSet
 from svload.study import schema
-from svload.study.beside import file_beside, text_beside
+from svload.study.beside import NO_FILE, file_beside, text_beside
 from svload.study.mistakes import Mistake, bad_value, shortened
 from svload.study.references import COLUMNS, refers, unescaped
 from svload.study.tree import dicts_of, section_of
@@ -174,7 +174,7 @@ def file_mistakes(data: Mapping[str, Any], folder: FilePath) -> Iterable[Mistake
             path = ("feeders", name, kind)
             file = file_beside(folder, named)
             if file is None:
-                yield bad_value(path, "expected a file inside the study's folder", named)
+                yield bad_value(path, NO_FILE[0], named, NO_FILE[1])
                 continue
             found = file.stat()
             if fault := _fault(kind, file, found.st_mtime_ns, found.st_size):

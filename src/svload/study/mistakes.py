@@ -81,6 +81,19 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return listed(words) if words else "None is defined."
 
 
+_SECTIONS = {
+    "service": "lab",
+    "service (nor an address)": "lab",
+    "request": "requests",
+    "scenario": "scenarios",
+    "factor": "factors",
+    "feeder": "feeders",
+    "traffic group": "traffic",
+    "secret": "secrets",
+}
+"""Kinds of names → the section of the study that defines them."""
+
+
 def listed(known: Iterable[str]) -> str:
     """Return `Known: a, b.`, cut if the list is long."""
     words = sorted(set(known))
@@ -105,6 +118,8 @@ def unknown_name(path: Path, name: object, kind: str, known: Iterable[str]) -> M
     words = list(known)
     is_url = kind == "request" and "://" in str(name)
     hint = f"Write GET {shortened(str(name))}." if is_url else nearest(str(name), words)
+    if not words and not is_url and kind in _SECTIONS:
+        hint = f"Define it under {_SECTIONS[kind]}."
     details: dict[str, object] = {"where": where(path), "name": show(name), "kind": show(kind), "hint": hint}
     return Mistake(path, UNKNOWN_NAME, details, meant=closest(str(name), words))
 
@@ -262,9 +277,26 @@ def _explained(
             return not_read(marked)
         if re.fullmatch(r"-?\d+" if kind.startswith("int") else r"-?\d+(\.\d+)?", error["input"]):
             return wrong(f"{_EXPECTED[kind]}, not a text", f"Write {error['input']} without quotes.")
+        if re.fullmatch(r"\$[A-Za-z][\w.-]*", error["input"]):
+            return wrong(_EXPECTED[kind], f"Write “${{{error['input'][1:]}}}” for a factor's level.")
     unlisted = kind in ("list_type", "tuple_type") and "${" in str(error["input"])
     hint = "Write [a, b]; an item may be a reference." if unlisted else ""
     return wrong(_EXPECTED.get(kind, error["msg"][:1].lower() + error["msg"][1:]), hint)
+
+
+_SHAPES = tuple(_EXPECTED[kind] for kind in ("string_type", "dict_type", "list_type"))
+"""Reasons that say nothing about the key: its meaning is the hint."""
+
+
+def _described(
+    error: PydanticCustomError, loc: Sequence[str | int], known: Mapping[str, str]
+) -> PydanticCustomError:
+    """Return the error of a value of another shape with what its key means; any other error unchanged."""
+    context = dict(error.context or {})
+    meaning = known.get(str(loc[0]), "").rstrip(".") if loc else ""
+    if error.type != BAD_VALUE or context["reason"] not in _SHAPES or context["hint"] or not meaning:
+        return error
+    return wrong(str(context["reason"]), f"“{loc[0]}” is: {meaning}.")
 
 
 def in_our_words(
@@ -285,7 +317,9 @@ def in_our_words(
     ]
     explained = [(error, _explained(error, known, strangers, hinted, other_kind)) for error in errors]
     lines = [
-        InitErrorDetails(type=details, loc=error["loc"], input=error["input"])
+        InitErrorDetails(
+            type=_described(details, error["loc"], known), loc=error["loc"], input=error["input"]
+        )
         for error, details in explained
         if details is not None
     ]

@@ -155,6 +155,8 @@ def explain(reference: str, vocabulary: Vocabulary, allowed: Allowed) -> tuple[s
         if not known:
             return f"The levels of {head} have no fields.", head
         return _suggestion(reference, {f"{head}.{field}" for field in known})
+    if head == "secret" and rest and allowed.request_time:
+        return f"Name the environment variable that holds it: secrets: {{{rest}: {rest.upper()}}}.", None
     if head in vocabulary.feeders:
         if not allowed.request_time:
             return "Only a request knows a feeder's row.", None
@@ -170,7 +172,7 @@ def explain(reference: str, vocabulary: Vocabulary, allowed: Allowed) -> tuple[s
 def _suggestion(reference: str, known: set[str]) -> tuple[str, str | None]:
     meant = closest(reference, known)
     if meant is None and not known:
-        return "Nothing here defines it.", None
+        return "Nothing here defines it: it may be the name of a factor, under factors.", None
     if meant is None:
         return listed(f"${{{word}}}" for word in known), None
     return f"Did you mean “${{{meant}}}”?", meant

@@ -21,7 +21,7 @@ from svload.model.bounds import CONTAINERS, DATA_BYTES, OBJECTS, ROWS, SERVICES
 from svload.study.distributions import ConstantSize, LognormalSize, SizeOrLaw, UniformSize
 from svload.study.k6 import METRICS
 from svload.study.k6_thresholds import ABORTS
-from svload.study.mistakes import wrong
+from svload.study.mistakes import closest, wrong
 from svload.study.schema_faults import FaultPart
 from svload.study.schema_requests import NamedRequest
 from svload.study.schema_scenarios import AnySetUp, Steps
@@ -44,6 +44,7 @@ from svload.study.values import (
     SentText,
     SpanNs,
     Texts,
+    UnderNames,
     When,
     WholeNumber,
     WithoutReference,
@@ -264,6 +265,16 @@ class ExclusionPart(Part):
     when: When = Field(min_length=1, description="factor: level of the combinations that are left out")
     because: str = Field(description="why they cannot or need not be run")
 
+    @classmethod
+    def hint(cls, key: str, written: Any) -> str:
+        """Return where a factor's level belongs."""
+        return "" if closest(key, cls.model_fields) else f"Write when: {{{key}: LEVEL}} for a factor's level."
+
+    @classmethod
+    def other_kind(cls, stranger: str, missing: str) -> bool:
+        """Return whether an unknown key is a factor that `when` should contain."""
+        return missing == "when" and closest(stranger, cls.model_fields) is None
+
 
 # how long, and what is claimed
 
@@ -347,6 +358,16 @@ class MeasurePart(Part):
         description="true: CPUs are kept from sleeping between requests, where root allows; else as the machine is set",
     )
 
+    @classmethod
+    def hint(cls, key: str, written: Any) -> str:
+        """Return what takes the place of a warm-up's duration."""
+        if key.lower().replace("_", "").replace("-", "") not in ("warmup", "warmuptime"):
+            return ""
+        return (
+            "Leave it out: svload finds the warm-up and cuts it off. "
+            "A group's ramp_up comes before the measured time."
+        )
+
 
 _GATE = (
     r"^(worse|better|different) by more than \d+(\.\d+)? ?%"
@@ -402,9 +423,16 @@ class ThresholdPart(Part):
 
     @classmethod
     def hint(cls, key: str, written: Any) -> str:
-        """Return the equivalent of k6's `abortOnFail`."""
-        text = "A threshold is judged when its trial is over; abort_if ends a run while load is made (response.p95 > 2 s, api.rss > 2 GiB)."
-        return text if key == ABORTS else ""
+        """Return the equivalent of k6's `abortOnFail`, or the form of a criterion."""
+        if key == ABORTS:
+            return "A threshold is judged when its trial is over; abort_if ends a run while load is made (response.p95 > 2 s, api.rss > 2 GiB)."
+        known = key in cls.model_fields or closest(key, cls.model_fields)
+        return "" if known else "Write a criterion as one text, such as response.p95 < 200 ms."
+
+    @classmethod
+    def other_kind(cls, stranger: str, missing: str) -> bool:
+        """Return whether an unknown key stands for a criterion."""
+        return stranger != ABORTS and closest(stranger, cls.model_fields) is None
 
 
 class OrByMetric:
@@ -437,7 +465,14 @@ class StudyFile(Part):
     question: str = Field("", description="the question that it answers, in a sentence")
     seed: PlainWholeNumber = Field(1, description="seed of everything random; --seed overrides it")
     lab: Annotated[
-        dict[Name, Service], AtMost(SERVICES), Field(description="the services: name: {kit, options}")
+        dict[Name, Service],
+        AtMost(SERVICES),
+        UnderNames("kit"),
+        UnderNames("at"),
+        Field(
+            description="the services by name: {web: {kit: nginx}}, or {web: {at: http://127.0.0.1:8080}} for "
+            "one that runs already"
+        ),
     ] = {}
     sysctl: Annotated[
         dict[SysctlName, ScalarText],
@@ -453,38 +488,64 @@ class StudyFile(Part):
         ),
     ] = {}
     tuning: str | None = Field(None, description="the set that is put over the study, such as ${tuning}")
-    data: Annotated[dict[Name, Objects], Field(description="what the stores are filled with")] = {}
+    data: Annotated[
+        dict[Name, Objects],
+        UnderNames("in"),
+        Field(
+            description="what the stores are filled with, by name: {things: {in: store, count: 100, "
+            "size: 4 KiB}}"
+        ),
+    ] = {}
     factors: Factors = {}
-    exclude: list[ExclusionPart] = Field([], description="combinations that are not run, and why")
+    exclude: list[ExclusionPart] = Field(
+        [], description="combinations that are not run, and why: {when: {factor: level}, because: text}"
+    )
     case_names: str | None = Field(
         None, description="a CSV file next to the study: case, one column per factor, valid"
     )
-    feeders: Annotated[dict[Name, FeederPart], Field(description="rows for requests")] = {}
+    feeders: Annotated[
+        dict[Name, FeederPart], Field(description="rows for requests, by name: {users: {csv: users.csv}}")
+    ] = {}
     secrets: Annotated[
         dict[Name, VariableName],
         Field(description="name: the environment variable that holds it, for ${secret.NAME}"),
     ] = {}
     before_trial: list[StepPart] = Field(
-        [], description="steps before each trial: reset, restart, drop_cache, warm, populate"
+        [], description="steps before each trial, of reset, restart, drop_cache, warm, populate: {reset: web}"
     )
     requests: Annotated[
         dict[Label, NamedRequest],
-        Field(description="named requests: the request, or GET http://service/path"),
+        Field(description="named requests: {front: GET http://web/}, or the request as a mapping"),
     ] = {}
-    scenarios: Annotated[dict[Name, Steps], Field(description="named scenarios: steps in order")] = {}
+    scenarios: Annotated[
+        dict[Name, Steps],
+        Field(
+            description="named scenarios, steps in order: {buy: [GET http://web/, {request: GET "
+            "http://web/cart, think_time: 2s}]}"
+        ),
+    ] = {}
     setup: list[AnySetUp] = Field(
-        [], description="requests before the load, in order; their variables are for all groups"
+        [],
+        description="requests before the load, in order, whose variables are for all groups: "
+        "[POST http://web/login]",
     )
     traffic: Annotated[
         dict[Label, AnyOneGroup],
-        Field(description="the groups of load", min_length=1),
+        UnderNames("executor"),
+        Field(
+            description="the groups of load by name: {users: {executor: constant-vus, vus: 8, request: GET "
+            "http://web/}}",
+            min_length=1,
+        ),
     ]
     faults: list[FaultPart] = Field(
         [], description="what is done to the servers at a moment of each trial: {at: 10s, stop: web[2]}"
     )
     measure: MeasurePart = Field(description="how long and how often: {duration: 60s, replicates: 6}")
     compare: list[ComparisonPart] = Field(
-        [], description="planned contrasts: a factor's levels against a baseline"
+        [],
+        description="planned contrasts, a factor's levels against a baseline: {factor: build, baseline: old, "
+        "metric: response.p95}",
     )
     thresholds: Annotated[
         list[
@@ -512,4 +573,13 @@ class StudyFile(Part):
         description="the service whose call stacks are sampled while load is made; the report draws them as a flame "
         "graph. Variants of a study stand under profiles",
     )
-    profiles: dict[Name, dict[str, Any]] = Field({}, description="merged over the study by --profile NAME")
+    profiles: dict[Name, dict[str, Any]] = Field(
+        {},
+        description="parts of a study by name, merged over it by --profile NAME: {quick: {measure: "
+        "{duration: 1s}}}",
+    )
+
+    @classmethod
+    def hint(cls, key: str, written: Any) -> str:
+        """Return the section of a key that belongs into one."""
+        return f"Write it under measure: {{{key}: …}}." if key in MeasurePart.model_fields else ""

@@ -137,6 +137,18 @@ class TurnPart(Part):
         return self
 
 
+_METHOD_AND_URL = "Write get: http://service/path; the key is the method."
+_ELSEWHERE = {
+    "method": _METHOD_AND_URL,
+    "url": _METHOD_AND_URL,
+    "json": "Write body: '{\"a\": 1}' and headers: {Content-Type: application/json}.",
+    "data": "Write body: TEXT.",
+    "params": "Write them in the URL: http://service/path?a=1.",
+    "query": "Write them in the URL: http://service/path?a=1.",
+}
+"""Keys of a request in other load testers → what to write here."""
+
+
 @with_protocols
 class RequestPart(Part):
     """One request. The URL's host is a service's name; its port and certificate authority
@@ -190,6 +202,11 @@ class RequestPart(Part):
     removes: Annotated[Name | None, OrReference()] = Field(
         None, description="the feeder of written objects whose row this request deletes"
     )
+
+    @classmethod
+    def hint(cls, key: str, written: Any) -> str:
+        """Return what to write for a key of other load testers."""
+        return _ELSEWHERE.get(key.lower(), "")
 
     @model_validator(mode="after")
     def _one_method(self) -> RequestPart:

@@ -9,11 +9,12 @@ from pydantic import (
     Field,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
+    ValidationError,
     ValidationInfo,
     ValidatorFunctionWrapHandler,
     model_validator,
 )
-from pydantic_core import CoreSchema, core_schema
+from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, core_schema
 
 from svload.model import bounds
 from svload.model.other_words import PAUSES
@@ -37,11 +38,31 @@ _OF_STEP = ("think_time", "once", "renew")
 """Keys that stand beside a step's or a set-up's request."""
 
 
+def _without_request(why: ValidationError) -> ValidationError:
+    """Return the mistakes of a request written alone at their places in the file, which has no `request`."""
+    lines = [
+        InitErrorDetails(
+            type=PydanticCustomError(error["type"], "{reason}", error.get("ctx")),
+            loc=error["loc"][1:] if error["loc"][:1] == ("request",) else error["loc"],
+            input=error["input"],
+        )
+        for error in why.errors(include_url=False)
+    ]
+    return ValidationError.from_exception_data(why.title, lines)
+
+
 class StepForm:
     """A mapping with a request, or the request alone."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_before_validator_function(self.whole, handler(source))
+        def check(value: Any, inner: ValidatorFunctionWrapHandler) -> Any:
+            whole = self.whole(value)
+            try:
+                return inner(whole)
+            except ValidationError as why:
+                raise why if whole is value else _without_request(why) from None
+
+        return core_schema.no_info_wrap_validator_function(check, handler(source))
 
     @staticmethod
     def whole(value: Any) -> Any:

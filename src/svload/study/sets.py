@@ -16,7 +16,7 @@ from svload.model.errors import Problem
 from svload.model.parameters import is_network, may_be_set
 from svload.model.study import Factor, ServiceSpec
 from svload.study import values
-from svload.study.beside import file_beside, text_beside
+from svload.study.beside import NO_FILE, file_beside, text_beside
 from svload.study.mistakes import Mistake, bad_value, unknown_name
 from svload.study.references import references_in
 from svload.study.tree import Node, Path, kit_of, merge_plain, read_tree, section_of
@@ -41,8 +41,8 @@ def _read(name: str, child: Node, tree: Node, folder: FilePath, problems: list[P
     empty = Node({}, child.place)
     file = file_beside(folder, child.value)
     if file is None:
-        reason = "expected a file inside the study's folder"
-        problems.append(bad_value(("sets", name), reason, child.value).problem(tree))
+        reason, hint = NO_FILE
+        problems.append(bad_value(("sets", name), reason, child.value, hint).problem(tree))
         return empty
     try:
         text = text_beside(file, TABLE_BYTES.most)

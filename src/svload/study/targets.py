@@ -63,8 +63,9 @@ def target_mistakes(data: Mapping[str, Any]) -> Iterable[Mistake]:
         if isinstance(waits_for, str) and not refers(waits_for):
             other, _, event = waits_for.partition(".")
             if event != "ramped" or other == name:
+                hint = f"Write {other}.ramped." if other in groups and other != name else ""
                 yield bad_value(
-                    ("traffic", name, "start_when"), "expected GROUP.ramped of another group", waits_for
+                    ("traffic", name, "start_when"), "expected GROUP.ramped of another group", waits_for, hint
                 )
             else:
                 yield from named(("traffic", name, "start_when"), other, "traffic group", groups)

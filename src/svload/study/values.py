@@ -184,6 +184,21 @@ class Decided(ABC):
         return handler(TypeAdapter(self._source).core_schema)
 
 
+class UnderNames:
+    """A mapping of names to mappings with the key `key`: one of them without its name gets one error."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        def check(value: Any) -> Any:
+            if isinstance(value, Mapping) and isinstance(value.get(self.key), str):
+                raise wrong("expected a name before these keys", f"Write {{NAME: {{{self.key}: …}}}}.")
+            return value
+
+        return core_schema.no_info_before_validator_function(check, handler(source))
+
+
 class Pick(Decided):
     """A union whose member is chosen by `choose(value)`: only that member's mistakes are reported."""
 
@@ -240,10 +255,13 @@ class Formed:
         return {**handler(schema), "pattern": f"^{self.pattern}$"}
 
 
-def _with_unit(value: str | float, unit: float) -> str:
-    """Return a number of seconds without a unit, as in k6, in a study's notation; "" for anything else."""
-    seconds = value if isinstance(value, (int, float)) else float("nan")
-    return f"{value} s" if unit == TIME_UNIT and 0 < seconds <= TIME_S.most else ""
+def _with_unit(value: str | float, bound: Bound, unit: float) -> str:
+    """Return a number of seconds, as in k6, or of requests per second without a unit in a study's notation;
+    "" for anything else."""
+    number = value if isinstance(value, (int, float)) else float("nan")
+    if bound is RATE_RPS:
+        return f"{value}/s" if 0 < number <= bound.most else ""
+    return f"{value} s" if unit == TIME_UNIT and 0 < number <= TIME_S.most else ""
 
 
 def _measured(
@@ -255,7 +273,7 @@ def _measured(
         try:
             number = convert(value)
         except ValueError as why:
-            raise not_read(why, f"Write {_with_unit(value, unit) or example}.") from None
+            raise not_read(why, f"Write {_with_unit(value, bound, unit) or example}.") from None
         if number > bound.most * unit:
             raise wrong(bound.text, f"Write {example}.")
         if number < least:
