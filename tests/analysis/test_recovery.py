@@ -33,17 +33,18 @@ def event(
 
 
 def load(
-    *spells: tuple[float, float, float, float], shape: str = "constant", due: int = DUE, first: int = 0
+    *spells: tuple[float, float, float, float], shape: str = "constant", due: Any = DUE, first: int = 0
 ) -> GroupView:
-    """Return a group of 10 ms, all ok, except for (begin, end, response in ms, share ok); `first`: its
-    begin."""
+    """Return a group of 10 ms, all ok, except for (begin, end, response in ms, share ok); `due`: requests in
+    each interval, or in every one; `first`: its begin."""
     response = np.full(SIZE, 10.0)
-    ok = np.full(SIZE, due)
+    due = np.full(SIZE, due)
+    ok = due.copy()
     for begin, end, took_ms, share in spells:
         mine = slice(round(begin * 100) - first, round(end * 100) - first)
-        response[mine], ok[mine] = took_ms, round(due * share)
+        response[mine], ok[mine] = took_ms, np.round(due[mine] * share)
     at = np.flatnonzero(ok)
-    cells = {"due": np.full(SIZE, due), "ok": ok}
+    cells = {"due": due, "ok": ok}
     histograms = {
         "interval": at + first,
         "metric": np.full(len(at), HISTOGRAM_METRICS.index("response")),
@@ -99,6 +100,18 @@ def test_a_service_that_never_recovers_has_no_recovery_time(closed: Bench) -> No
     group = config.main_group
     for text, held in (("recovery < 5 s", False), ("recovery < 20 s", None), ("recovery > 5 s", None)):
         assert outcome(criterion_of(f"{group}.{text}", config), got) is held
+
+
+@pytest.mark.parametrize(
+    ("spells", "value", "why"),
+    [([], 0.0, ""), ([(6, 10, 10, 0.0)], None, "not recovered"), ([(6, 6.9, 10, 0.0)], 1.0, "")],
+)
+def test_users_in_step_leave_no_cell_without_a_request(spells: Any, value: float | None, why: str) -> None:
+    """A hundred requests once a second: a cell of 200 ms in which nothing is due shows no level."""
+    got = found(load(*spells, due=np.where(np.arange(SIZE) % 100 == 50, 100, 0)), event("kill", 6.0))[
+        "recovery"
+    ]
+    assert (got.value, got.why) == (value, why)
 
 
 def test_of_several_faults_it_is_the_slowest_each_up_to_the_next() -> None:

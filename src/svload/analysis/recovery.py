@@ -90,8 +90,11 @@ def recovery(group: GroupView, faults: Sequence[FaultEvent], number: int) -> Est
         return Estimate(value=None, reason="load in stages has no level to come back to", why="in stages")
     if mine < 0 or mine >= window.size:
         return Estimate(value=None, reason="the fault lies outside the kept window", why="too few")
-    due_before = int(group.intervals["due"][:first].sum())
+    due = group.intervals["due"][: max(first, 0)]
+    due_before = int(due.sum())
     width = ceil(limits.RECOVERY_REQUESTS * first / due_before) if due_before else 0
+    # A cell in which nothing was due shows no level: a cell is at least as long as the longest pause.
+    width = max(width, int(np.diff([-1, *np.flatnonzero(due), first]).max())) if width else 0
     if (
         not width
         or first // width < limits.RECOVERY_LEVEL_CELLS
