@@ -336,6 +336,22 @@ def test_a_block_that_is_late_in_half_of_its_rounds_keeps_a_gate_open(
     assert ("2 of 6 pairs reach beyond the time-out" in claim.why_open) == (outcome == "open")
 
 
+def test_a_percentile_over_all_requests_that_lies_among_failures_is_no_pass(closed: Bench) -> None:
+    """Four of ten rounds fail 60 % of their requests: a median of rounds does not show that their p95 is a time-out."""
+    p95 = "probe.response.p95"
+    trials = [with_metrics(one, response__p95=one.metrics[P50]) for one in blocks(FLAT, MATCHED[:1])]
+    for failing, outcomes in ((0, ("no difference", "pass")), (4, ("open", "open"))):
+        made = {
+            one.trial: Made(None, 60.0 * one.block, {p95: in_rounds(failing if one.trial == "TC3.r2" else 0)})
+            for one in trials
+        }
+        claim = claim_of(closed, trials, gated(when=ONE.when, metric=p95), made=made, order="turns")
+        assert (claim.outcome, claim.gate.outcome) == outcomes, claim.gate.why
+        assert (
+            "over all requests of 1 of 6 blocks a side's percentile lies among its failures" in claim.gate.why
+        ) == bool(failing)
+
+
 def test_a_gate_over_a_servers_metric_looks_at_success_too(closed: Bench) -> None:
     """The candidate's cache uses as much CPU as before, and 70 % of the requests fail."""
     trials = []

@@ -161,11 +161,12 @@ def shown_in_turns(
         for one, has in zip(cell, known, strict=True)
         if has
     ]
-    few = (
-        [Guard(f"a block has {min(rounds)} rounds, {limits.TURN_ROUNDS} are needed")]
-        if rounds and min(rounds) < limits.TURN_ROUNDS
-        else []
-    )
+    own = []
+    if rounds and min(rounds) < limits.TURN_ROUNDS:
+        own.append(Guard(f"a block has {min(rounds)} rounds, {limits.TURN_ROUNDS} are needed"))
+    if failing := int((there & np.isnan(pooled)).sum()):
+        of_blocks = f"{failing} of {int(there.sum())} blocks"
+        own.append(Guard(f"over all requests of {of_blocks} a side's percentile lies among its failures"))
     _, strangers = _weighed(found, ())
     return Shown(
         fits,
@@ -176,7 +177,7 @@ def shown_in_turns(
         _flips(effects, weight),
         float(fits[1].mean) if lagged and np.isfinite(fits[1].mean) else None,
         "over all requests together it is {ratio:.3g} ×, so some of its rounds say otherwise",
-        (*few, *guards),
+        (*own, *guards),
     )
 
 
