@@ -17,8 +17,8 @@ from tests.support import SyntheticRun, TurnModel, make_run
 
 from svload import api
 from svload.analysis import limits
-from svload.analysis.claims.turned import Turned, _defer, _effect, _requests, _within_and_between
-from svload.analysis.claims.turns import Turns, by_turn
+from svload.analysis.claims.turned import Turned, _defer, _effect, _requests, _within_and_between, waits
+from svload.analysis.claims.turns import Turns, by_turn, in_flight
 from svload.analysis.judge import judge_trial
 from svload.analysis.readings import Series
 from svload.analysis.turn_plan import TurnPlan, least_rounds, seconds_apart, turn_plan, turns_of
@@ -199,6 +199,20 @@ def test_the_side_that_defers_work_is_not_hidden_by_the_other() -> None:
     (found,) = _defer([[of_side(0.5, 0.0)] * 2, treatment])
     assert "is 8 % of that within" in found.why
     assert list(_defer([[of_side(0.5, 0.0)] * 2, treatment[:0]])) == [None]
+
+
+@pytest.mark.parametrize("metric", ["response", "ok_response", "service"])
+def test_a_failed_request_in_flight_is_seen_whatever_is_compared(metric: str) -> None:
+    """The third one times out in the next turn, and waited for a slot before."""
+    columns = {
+        "due_ns": [110, 120, 130, 410], "ready_ns": [110, 120, 140, 410], "begun_ns": [110, 120, 140, 410],
+        "done_ns": [115, 126, 300, 417], "error": [0, 0, 1, 0], "connection": [1, 1, 1, 1],
+        "read_lag_ns": [-1] * 4, "lag_ns": [0] * 4, "ok": [True, True, False, True],
+    }  # fmt: skip
+    requests, _ = _requests({name: np.array(one) for name, one in columns.items()}, TURNS, metric)
+    assert list(in_flight(requests, TURNS)) == [True, False]
+    assert list(waits(requests, TURNS)) == [True, False]
+    assert list(requests.response_ns[~np.isnan(requests.response_ns)]) == [5, 6, 7]
 
 
 EACH_20 = range(0, 501, 20)

@@ -92,6 +92,8 @@ def turned_of(trial: TrialData, config: CaseConfig, refs: Sequence[MetricRef]) -
             continue
         requests, clean = _requests(group.rows, turns, metric)
         counts = measured(requests, turns, record.p99_ns)
+        if _STAMPS[metric] is not None:
+            counts &= group.rows["ok"]
         responses = by_turn(requests, turns, counts)
         without = None if clean is None else by_turn(clean, turns, counts)
         overlapping, waited = in_flight(requests, turns), waits(requests, turns)
@@ -111,15 +113,13 @@ def _groups(trial: TrialData, config: CaseConfig) -> Iterator[GroupView]:
 
 
 def _requests(rows: Rows, turns: Turns, metric: str) -> tuple[Requests, Requests | None]:
-    """Return the requests with this metric as their response, and the same without the generator's delays."""
+    """Return all requests with this metric as their response (NaN for one that failed), and the same without
+    the generator's delays."""
     requests, stamps = Requests.of_rows(rows, turns), _STAMPS[metric]
     delay_ns = generator_delays_ns(rows) if metric in DELAYED else None
     if stamps is not None:
         first, last = (rows[name].astype(float) for name in stamps)
-        kept = np.flatnonzero(rows["ok"])
-        columns = {name: column[kept] for name, column in vars(requests).items()}
-        requests = replace(Requests(**columns), response_ns=(last - first)[kept])
-        delay_ns = None if delay_ns is None else delay_ns[kept]
+        requests = replace(requests, response_ns=np.where(rows["ok"], last - first, np.nan))
     if delay_ns is None:
         return requests, None
     return requests, replace(requests, response_ns=requests.response_ns - delay_ns)
