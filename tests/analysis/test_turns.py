@@ -365,6 +365,13 @@ def test_requests_that_wait_for_slots_are_reported_from_the_first_turn_above_one
         ([(0.9, 0.06)], CPU, "", 0.001),
         ([(1.9, 0.15)], CPU, "", 0.001),
         ([(1.01, 0.06)], CPU, "", 0.001),
+        # the other side puts off more, but has a core for it
+        (
+            [(0.5, 0.1), (0.9, 0.06)],
+            CPU,
+            "what it uses of CPU between its turns is 6.67 % of that within",
+            0.001,
+        ),
         ([(0.0, 0.2)], CPU, "", 0.001),
         ([(1e6, 2e5)], "the disk", "", 0.001),
         ([(0.0, 3e5)], "the disk", "what it uses of the disk between its turns is all that it has", 0.001),

@@ -393,25 +393,26 @@ def saturates(waited: Sequence[ArrayLike]) -> Guard | None:
 
 
 def defers(used: Sequence[tuple[float, float]], what: str) -> Guard | None:
-    """Return the guard of a side that goes on working after its turns. `used`: by side, what it used within
-    its turns and between them, for each second of its turns: cores (`what` is CPU), or bytes of `what`.
+    """Return the guard of a side that goes on working after its turns; of several sides, that of the one that
+    may be furthest off. `used`: by side, what it used within its turns and between them, for each second of its
+    turns: cores (`what` is CPU), or bytes of `what`.
 
     A server that is always loaded needs as much CPU again for what it put off, unless its cores are then
     full. What put-off writes would cost is not known.
     """
-    within, outside = max(used, key=_share)
-    share = _share((within, outside))
+    found = [guard for within, outside in used if (guard := _put_off(within, outside, what)) is not None]
+    return max(found, key=lambda guard: guard.off, default=None)
+
+
+def _put_off(within: float, outside: float, what: str) -> Guard | None:
+    """Return the guard of one side, as `defers`."""
+    share = outside / within if within > 0 else inf if outside > 0 else 0.0
     if share <= limits.TURN_DEFERRED:
         return None
     text = f"{100 * share:.3g} % of that within" if within > 0 else "all that it has"
     full = limits.CPU_FULL * ceil(limits.CPU_FULL * within)
     off = limits.TURN_FAR * log1p(share) if what == CPU and within + outside < full else inf
     return Guard(f"what it uses of {what} between its turns is {text}{OTHERWISE}", off)
-
-
-def _share(used: tuple[float, float]) -> float:
-    within, outside = used
-    return outside / within if within > 0 else inf if outside > 0 else 0.0
 
 
 def is_cold(drifts: ArrayLike, unit: ArrayLike, margin: float) -> Guard | None:
