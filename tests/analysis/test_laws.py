@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from benches.laws import COVERAGE_MIN, MODELS_A_CELL, Judged, coverage, judge, models, rows_of
 from scipy import stats
+from tests.evolve import evolve
 from tests.support.queueing import Station, simulate_open
 
 from svload.analysis import limits
@@ -294,6 +295,9 @@ def test_a_peak_is_found_where_it_was_planted() -> None:
     found = n_peak(runs, fit)
     assert found.value == pytest.approx((0.97 / 0.002) ** 0.5, rel=0.1)
     assert found.low < found.value < found.high
+    assert found.state == "bracketed"
+    unsure = n_peak(runs, evolve(fit, crosstalk_low=0.0001))
+    assert (unsure.high > 64, unsure.state) == (True, "edge"), "its interval reaches beyond the levels"
 
 
 def test_a_peak_that_is_not_there_is_not_reported() -> None:

@@ -225,6 +225,5 @@ def n_peak(runs: Sequence[Run], fit: Scalability | None) -> Limit:
         )
     low = sqrt((1 - fit.serial) / fit.crosstalk_high)
     high = sqrt((1 - fit.serial) / fit.crosstalk_low)
-    return Limit(
-        peak, low, high, "bracketed" if peak > levels[0].at else "below", "from the Universal Scalability Law"
-    )
+    found = Limit(peak, low, high, reason="from the Universal Scalability Law")
+    return placed(found, [level.at for level in levels])
