@@ -273,6 +273,7 @@ STAGES = "With stages write executor: ramping-vus, whose targets are users ({dur
         ("gate", "slower", "Write worse by more than 5 %."),
         ("gate", "different by 2.5 %", "Write different by more than 2.5 %."),
         ("gate", f"worse by {'9' * 5000} %", "Write worse by more than 5 %."),
+        ("gate", "better by more than 100 %", "compare[0].fail_if: response never falls by 100 % or more, so this gate could not fail, found better by more than 100 %. Write a smaller number."),
     ],
 )  # fmt: skip
 def test_the_message_says_the_form(folder: Path, part: str, written: str, says: str) -> None:

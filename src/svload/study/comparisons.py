@@ -3,14 +3,19 @@ bring-ups available."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from svload.model.metrics import Source, parse_metric
+from svload.model.metrics import Metric, Source, parse_metric
 from svload.model.study import Case, CaseConfig, Factor
 from svload.study.factors import matches, unknown_level
 from svload.study.mistakes import Mistake, bad_criterion, bad_value, unknown_name
 from svload.study.tree import Path, mappings_of, section_of
+
+_MARGIN = re.compile(r"(worse|better) by more than (\d+(?:\.\d+)?) ?%")
+_FALLS_IF = {"worse": "higher", "better": "lower"}
+"""What is better of a metric whose number falls where it gets worse, or better."""
 
 
 def comparison_mistakes(
@@ -41,10 +46,20 @@ def comparison_mistakes(
         metric = item.get("metric")
         if isinstance(metric, str):
             try:
-                parse_metric(metric, owners)
+                ref = parse_metric(metric, owners)
             except ValueError as why:
                 hint = "Write [group.|service.]metric[.stat], for example response.p95."
                 yield bad_criterion((*path, "metric"), metric, str(why), hint)
+            else:
+                yield from _never_fails((*path, "fail_if"), item.get("fail_if"), ref.metric)
+
+
+def _never_fails(path: Path, gate: Any, metric: Metric) -> Iterable[Mistake]:
+    """Report a gate that fails only where a number falls by 100 % or more, which it can't."""
+    found = _MARGIN.match(gate) if isinstance(gate, str) else None
+    if found and metric.better == _FALLS_IF[found[1]] and float(found[2]) >= 100:
+        reason = f"{metric.name} never falls by 100 % or more, so this gate could not fail"
+        yield bad_value(path, reason, gate, "Write a smaller number.")
 
 
 def _by_mistakes(
