@@ -399,6 +399,24 @@ def test_a_pass_says_what_it_cannot_know(closed: Bench) -> None:
     assert claim.spread[1].worst == pytest.approx(1.004, abs=0.001)
 
 
+@pytest.mark.parametrize(
+    ("metric", "fail_if", "worst"),
+    [
+        ("throughput", None, 0.996),
+        ("throughput", "worse by more than 5 %", 0.996),
+        ("throughput", "different by more than 5 %", 0.996),
+        ("response.p50", None, 1.004),
+        ("response.p50", "better by more than 5 %", 1.004),
+    ],
+)
+def test_the_worst_trial_is_the_lowest_where_more_is_better(
+    closed: Bench, metric: str, fail_if: str | None, worst: float
+) -> None:
+    trials = [with_metrics(one, throughput=one.metrics[P50]) for one in blocks(FLAT)]
+    claim = claim_of(closed, trials, evolve(PROTOCOL, metric=f"probe.{metric}", fail_if=fail_if))
+    assert claim.spread[1].worst == pytest.approx(worst, abs=0.001)
+
+
 def test_what_busy_pairs_say_holds_back_a_pass(closed: Bench) -> None:
     """The treatment disturbs half of its own trials: the calm pairs alone would pass it."""
     shares = tuple((0.01, 0.9 if block % 3 == 0 else 0.01) for block in range(1, 13))

@@ -20,7 +20,7 @@ from svload.analysis.claims.evidence import (
     shown_in_turns,
     units_needed,
 )
-from svload.analysis.claims.gates import Facts, Limit, limit_of, success_interval
+from svload.analysis.claims.gates import Better, Facts, Limit, limit_of, success_interval
 from svload.analysis.claims.pairs import Gathered, Made, gather, names_of, seconds_a_trial, spread_of
 from svload.analysis.claims.statistic import half_width, largest_p
 from svload.analysis.claims.turned import Control, TurnedBlocks, turned_blocks
@@ -277,9 +277,12 @@ def _gate_facts(one: Judged, configs: Mapping[str, CaseConfig]) -> Facts | None:
 
 
 def _limit(contrast: Contrast, configs: Mapping[str, CaseConfig]) -> Limit | None:
+    return limit_of(contrast.comparison.fail_if, _better(contrast, configs))
+
+
+def _better(contrast: Contrast, configs: Mapping[str, CaseConfig]) -> Better:
     config = next((configs[case] for case in contrast.cases if case in configs), None)
-    better = metric_of(contrast.comparison.metric, config).metric.better if config else "neither"
-    return limit_of(contrast.comparison.fail_if, better)
+    return metric_of(contrast.comparison.metric, config).metric.better if config else "neither"
 
 
 def _margin(contrast: Contrast, configs: Mapping[str, CaseConfig]) -> float:
@@ -336,7 +339,7 @@ def _claim(
         without_lag=None if effect.without_lag is None else exp(effect.without_lag),
         alike=_alike(effect) if one.turned is None else None,
         turns=_turns(one, facts.limit if facts else None, margin),
-        spread=_spread(found, facts),
+        spread=_spread(found, _better(contrast, configs)),
         carry_over=one.carry,
         more_blocks=more,
         more_s=more * block_s if more is not None and block_s is not None else None,
@@ -427,14 +430,15 @@ def _alike(effect: Shown) -> Estimate | None:
     return Estimate(value=exp(mean), low=exp(mean - half), high=exp(mean + half), n=effect.units)
 
 
-def _spread(found: Gathered, facts: Facts | None) -> tuple[SideSpread, SideSpread] | None:
-    """Return how both sides' trials scatter; the worst is the highest unless a gate asks for high values."""
-    upward = facts is None or facts.limit.high is not None
+def _spread(found: Gathered, better: Better) -> tuple[SideSpread, SideSpread] | None:
+    """Return how both sides' trials scatter; the worst is the highest, or the lowest where higher is better."""
     sides = spread_of(found)
     if min(map(len, sides)) < limits.CLAIM_BLOCKS:
         return None
     before, after = (
-        SideSpread(sd=float(one.std(ddof=1)), worst=exp(float(one.max() if upward else one.min())))
+        SideSpread(
+            sd=float(one.std(ddof=1)), worst=exp(float(one.min() if better == "higher" else one.max()))
+        )
         for one in sides
     )
     return before, after
