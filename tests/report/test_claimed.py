@@ -278,10 +278,11 @@ def test_what_is_open_beside_a_busy_machine_is_reported(reported: Reporter) -> N
     assert quieter_line(disturbed(findings, "manipulation")) == "", "no machine's doing"
 
 
-Said = tuple[str, float, float, float]
+Said = tuple[str, float | None, float | None, float | None]
 """(outcome, ratio, low, high) of a claim."""
 SLOWER, FASTER = ("decided", 1.12, 1.09, 1.15), ("decided", 0.8, 0.75, 0.85)
 SAME, OPEN = ("no difference", 1.01, 0.98, 1.04), ("open", 1.03, 0.98, 1.08)
+LATE = ("decided", None, None, None)
 
 
 def said(findings: Findings, p50: Said, p95: Said, **fields: Any) -> str:
@@ -306,6 +307,22 @@ def said(findings: Findings, p50: Said, p95: Said, **fields: Any) -> str:
 )  # fmt: skip
 def test_the_claims_are_one_sentence(findings: Findings, p50: Said, p95: Said, sentence: str) -> None:
     assert said(findings, p50, p95) == f"{sentence}, as these servers ran today."
+
+
+@pytest.mark.parametrize(("timed_out", "way", "late"), [((0, 6), "slower", "/v2"), ((6, 0), "faster", "/v1")])
+def test_a_side_that_alone_is_beyond_the_time_out_is_the_slower_one(
+    findings: Findings, timed_out: tuple[int, int], way: str, late: str
+) -> None:
+    beyond = f"lies beyond the time-out with {late} alone"
+    same = "the median response differs by less than 4 %"
+    head = f"/v2 is {way} than /v1: {same} and p95 {beyond}, as these servers ran today."
+    assert said(findings, SAME, LATE, timed_out=timed_out).startswith(head)
+    ratio = Estimate(value=None, n=6, why="no ratio")
+    sides = {"baseline": "/v1", "treatment": "/v2"}
+    one = changed(findings, "decided", ratio=ratio, timed_out=timed_out, gate=None, **sides)
+    assert one.sentence == f"/v2 against /v1: the median response of probe {beyond}."
+    alone = evolve(findings, claims=(one.claim,))
+    assert headline(alone) == f"{one.claim.name}: {one.sentence}"
 
 
 def test_failures_stand_beside_it_and_nothing_measured_is_no_answer(findings: Findings) -> None:

@@ -270,7 +270,7 @@ def headline(findings: Findings) -> str:
     if broken := failed(findings):
         return f"{broken[0].text}."
     no_times = no_times_line(findings)
-    claims = [one for one in found if one.outcome != "refused" and one.effect]
+    claims = [one for one in found if one.outcome != "refused" and (one.effect or one.beyond)]
     if claims:
         first = min(claims, key=lambda one: one.outcome == "open")
         return f"{no_times} {first.claim.name}: {first.sentence}".strip()
@@ -388,7 +388,7 @@ def faster_sentence(findings: Findings) -> str:
 
 def _head(found: list[Claimed]) -> str:
     one, other = found[0].claim.treatment, found[0].claim.baseline
-    slower = {(claim.claim.ratio.value or 1.0) > 1 for claim in found if claim.outcome == "decided"}
+    slower = {claim.rises for claim in found if claim.outcome == "decided"}
     if slower == {True}:
         return f"{one} is slower than {other}"
     if slower == {False}:
@@ -410,7 +410,7 @@ def _clause(one: Claimed, decided: bool) -> str:
     another claim is `decided`, an undecided one says that it isn't."""
     claim = one.claim
     if one.outcome == "decided":
-        return f"is {one.effect_words}"
+        return one.beyond or f"is {one.effect_words}"
     if one.outcome == "no difference" and claim.within is not None:
         return f"differs by less than {percent_words(claim.within)}"
     if one.outcome == "refused":

@@ -134,6 +134,19 @@ class Claimed:
         return f"{self.effect} ({self.interval})" if self.interval else self.effect
 
     @property
+    def rises(self) -> bool:
+        """Whether the treatment has more; a side beyond the time-out has more than any number."""
+        value, (early, late) = self.claim.ratio.value, self.claim.timed_out
+        return late > early if value is None else value > 1
+
+    @property
+    def beyond(self) -> str:
+        """`lies beyond the time-out with https alone`, if that decides it without a ratio; else ""."""
+        if self.outcome != "decided" or self.effect:
+            return ""
+        return f"lies beyond the time-out with {self.claim.treatment if self.rises else self.claim.baseline} alone"
+
+    @property
     def sentence(self) -> str:
         """Direction and size with the interval, and the outcome, in 25 words at most."""
         _, name, stat = split_metric(self.key)
@@ -153,6 +166,8 @@ class Claimed:
         what = f"the effect on {subject}" if claim.by else subject
         if self.outcome == "decided" and self.effect:
             return f"{sides}: {what} is {self.effect_words}."
+        if self.beyond:
+            return f"{sides}: {what} {self.beyond}."
         if self.outcome == "no difference" and claim.within is not None:
             return f"{sides}: {what} differs by less than {percent_words(claim.within)}."
         if self.outcome == "refused":
