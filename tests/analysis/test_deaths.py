@@ -14,6 +14,7 @@ from tests.evolve import evolve
 
 from svload.analysis.criteria import criterion_of, outcome
 from svload.analysis.judge import judge_run, judge_trial, trial_cut
+from svload.analysis.load_summary import summarise_load
 from svload.analysis.outages import outages_of
 from svload.lab.lab import death_of, limits_of, out_of_memory
 from svload.model.errors import ExitCode, Problem
@@ -220,6 +221,20 @@ def test_a_server_that_is_gone_to_the_end_is_reported_with_its_healthy_part(clos
     assert p50.n < before.n
     assert found.metrics[f"{GROUP}.success_rate"].value < 0.9, "success is of all requests"
     assert whole.outages == ()
+
+
+def test_rates_of_a_server_that_is_gone_are_those_before(closed: Bench) -> None:
+    """Refused at once, the users make ten times as many requests as before."""
+    trial = closed.trial("TC1.r1")
+    config, since = closed.config(trial), moment(trial, 0.4)
+    first = trial.summary.groups[0].name
+    more = dict.fromkeys(("completed_in_window", "begun"), lambda old: 10 * old)
+    lost = with_group(gone(trial, since), first, **more)
+    result = judge_trial(lost, config)
+    found = summarise_load("http://x/", "in words", lost, config, result)
+    rate_rps = result.metrics[f"{first}.throughput"].value
+    assert found.throughput_rps == pytest.approx(rate_rps, rel=0.1)
+    assert found.begun_rps == pytest.approx(rate_rps, rel=0.1)
 
 
 def test_healthy_seconds_are_no_warm_up(closed: Bench) -> None:

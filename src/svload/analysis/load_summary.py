@@ -67,6 +67,7 @@ def summarise_load(
     slot_wait, lag = found.lag("slot_wait"), found.lag("generator_lag")
     for path, metric in _OTHERS.items():
         found.grade(path, metric)
+    begun_rps, throughput_rps = _rates(trial, part, config, view)
     return LoadSummary(
         url=url,
         load=load,
@@ -91,8 +92,8 @@ def summarise_load(
         gone=tuple(one.sentence for one in result.outages),
         duration_s=window_s,
         rate_asked_rps=None if view.closed else _per_s(view.due, view.window.seconds),
-        begun_rps=_per_s(_begun_in_window(view), window_s),
-        throughput_rps=_per_s(group.completed_in_window, window_s),
+        begun_rps=begun_rps,
+        throughput_rps=throughput_rps,
         bytes_sent=group.bytes_sent,
         bytes_received=group.bytes_received,
         response_ms=response,
@@ -225,6 +226,22 @@ def _window_s(summary: TrialSummary) -> float:
 
 def _per_s(count: int, seconds: float) -> float | None:
     return count / seconds if seconds > 0 else None
+
+
+def _rates(
+    trial: TrialData, part: TrialData, config: CaseConfig, view: GroupView
+) -> tuple[float | None, float | None]:
+    """Return the requests begun and completed a second; where `part` ends with the loss of the server, those
+    of the time before."""
+    if part is trial:
+        window_s = _window_s(trial.summary)
+        completed = view.summary.completed_in_window
+        return _per_s(_begun_in_window(view), window_s), _per_s(completed, window_s)
+    before = look(part, config, kept_window(part.summary))[0]
+    begun, *completed_by = (
+        int(before.intervals[name].sum()) for name in ("begun", "completed_ok", "completed_failed")
+    )
+    return _per_s(begun, before.window.seconds), _per_s(sum(completed_by), before.window.seconds)
 
 
 def _begun_in_window(view: GroupView) -> int:
