@@ -381,6 +381,9 @@ def test_a_difference_that_other_programs_can_hide_is_no_pass(closed: Bench) -> 
         assert claim.gate.outcome == outcome
         within.append(claim.within)
     assert within[0] < within[1] < within[2]
+    unread = [evolve(one, strangers=None) if one.trial == "TC0.r1" else one for one in trials]
+    claim = claim_of(closed, unread, gated("worse by more than 1 %"))
+    assert (claim.strangers.readable, claim.gate.outcome) == (False, "open"), "the others had no less"
     tail = evolve(ONE, metric="probe.response.p95", fail_if="worse by more than 5 %")
     shared = beside(blocks(FLAT), *((0.3, 0.3),) * 6)
     claim = claim_of(closed, [with_metrics(one, response__p95=one.metrics[P50]) for one in shared], tail)

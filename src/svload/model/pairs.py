@@ -98,7 +98,8 @@ class Strangers(Frozen):
     unread: bool = False
     """the machine of a server is not among those that were read"""
     mean: float = 0.0
-    """share of the machine during the more disturbed trial of a pair, weighted mean"""
+    """share of the machine during the more disturbed trial of a pair, weighted mean; if not `readable`, over the pairs
+    for which it is known"""
     most: float = 0.0
     """the largest such share"""
     sides: tuple[float, float] = (0.0, 0.0)
@@ -108,7 +109,7 @@ class Strangers(Frozen):
     calm_pairs: float = 0.0
     """the number of calm pairs to which the pairs are equivalent: the sum of their weights"""
     dilution: float = 0.0
-    """the largest share of the ratio's logarithm by which they pull it towards 1"""
+    """the largest share of the ratio's logarithm by which they pull it towards 1, given `mean`"""
     who: str = ""
     """what they were, if known, with the pairs in which they were the busiest"""
 

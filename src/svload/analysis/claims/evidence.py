@@ -191,11 +191,17 @@ def _weighed(found: Gathered, results: Sequence[TrialResult]) -> tuple[Floats, S
     there = ~np.isnan(found.logs)
     alike = np.ones_like(found.logs)
     x = np.where(there[..., None], found.strangers, np.nan)
-    if not there.any() or np.isnan(x[there]).any():
-        return alike, Strangers(readable=False, unread=found.unread)
+    worse = x[there].max(axis=-1)
+    known = ~np.isnan(worse)
+    if not known.all() or not len(known):
+        return alike, Strangers(
+            readable=False,
+            unread=found.unread,
+            mean=float(worse[known].mean()) if known.any() else 0.0,
+            dilution=float(dilution(x, alike, found.percentile)),
+        )
     weight = weights(x, found.percentile)
     w = np.where(there, weight, 0.0)
-    worse = x[there].max(axis=-1)
     return weight, Strangers(
         readable=True,
         unread=found.unread,
