@@ -276,6 +276,8 @@ def test_a_trial_in_which_nothing_worked_is_judged_too(
     result = judge_trial(trial, bench.config(trial))
     assert result.verdict.instrument == "REFUSED"
     assert result.metrics["probe.response.p50"].value is None
+    none = "no request was ok" if damage is failing else "no request is due in the kept window"
+    assert {result.metrics[f"probe.{name}"].reason for name in ("ok_response.p99", "service.mean")} == {none}
     assert analysis.headline(result)
     assert judge_run(bench.lock, bench.configs, [trial]).to_json()
 

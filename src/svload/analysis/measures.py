@@ -57,6 +57,8 @@ differences of timestamps."""
 _HISTOGRAM = {"ok_response": "response"}
 _OWN_RECORDS = ("server_time", "generator_lag", "slot_wait")
 """Metrics that only svload's own load records."""
+_COUNTED = {"response": "ended", "generator_lag": "began", "slot_wait": "began"}
+"""What the requests behind a metric did; those behind any other were ok."""
 _UNKNOWN = Estimate(value=None, reason="the imported file does not hold it", why="not measured")
 OF_GROUPS = ("connections", "bytes_received", "longest_silence")
 """Metrics of a group that a step of a scenario does not have."""
@@ -185,7 +187,10 @@ class GroupMeasures:
                 continue
             population = self.population(metric)
             if population is not None:
-                found |= {f"{metric}.{stat}": value for stat, value in population.stats(stats).items()}
+                found |= {
+                    f"{metric}.{stat}": self._of_none(metric, value)
+                    for stat, value in population.stats(stats).items()
+                }
         if self.group.shape == "ramping":
             found = {name: _of_all_stages(estimate) for name, estimate in found.items()}
         if self._totals_alone and (totals := self.population("response")):
@@ -199,6 +204,12 @@ class GroupMeasures:
         """Measure imported totals over time: no single request's time is known."""
         group = self.group
         return group.imported and group.rows is None and group.ok > 0 and not group.counts.any()
+
+    def _of_none(self, metric: str, estimate: Estimate) -> Estimate:
+        """Return the estimate; one without a request says which ones are lacking, where others were due."""
+        if estimate.why != "no request" or not self.group.due:
+            return estimate
+        return estimate.model_copy(update={"reason": f"no request {_COUNTED.get(metric, 'was ok')}"})
 
     def _is_unknown(self, metric: str) -> bool:
         return self.group.imported and (metric in _OWN_RECORDS or (self._totals_alone and metric in _STATS))
