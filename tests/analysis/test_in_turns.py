@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from benches.turns import ENDS, Cell, drawn_blocks, ended, shares, simulated
 from scipy import stats
+from tests.analysis.conftest import bench_of
 from tests.evolve import evolve
 from tests.support import SyntheticRun, TurnModel, make_run
 
@@ -19,7 +20,7 @@ from svload import api
 from svload.analysis import limits
 from svload.analysis.claims.turned import Turned, _defer, _effect, _requests, _within_and_between, waits
 from svload.analysis.claims.turns import Turns, by_turn, in_flight
-from svload.analysis.judge import judge_trial
+from svload.analysis.judge import judge_run, judge_trial
 from svload.analysis.readings import Series
 from svload.analysis.turn_plan import TurnPlan, least_rounds, seconds_apart, turn_plan, turns_of
 from svload.api.runs import FinalVerdicts
@@ -51,6 +52,7 @@ def equal(tmp_path_factory: pytest.TempPathFactory) -> SyntheticRun:
 SLOW_NOW_AND_THEN = TurnModel(slow={"https": (1.6, 1.0, 1.0, 1.0, 1.0) * 2})
 WARMING = TurnModel(slow={"https": tuple(1.06 - 0.012 * turn for turn in range(10))})
 IN_FLIGHT = TurnModel(pause_ns=3_000_000)
+BIASED = TurnModel(control=True, slow={"http-again": (1.3,) * 10})
 
 
 @pytest.mark.parametrize(
@@ -96,7 +98,7 @@ def test_one_block_has_no_ratio_over_all_requests_and_no_failures_are_blamed(tmp
     ],
 )
 def test_control_shows_a_bias(tmp_path: Path, again: float, https: float, outcome: str, says: str) -> None:
-    turns = TurnModel(control=True, slow={"http-again": (again,) * 10})
+    turns = evolve(BIASED, slow={"http-again": (again,) * 10})
     run = made(tmp_path, turns, https, more=("TC7", "TC8"))
     (claim,) = api.analyse(run).claims
     assert bool(FinalVerdicts()(run).decided) == (outcome != "open"), "no gate ends early and stays open"
@@ -382,3 +384,24 @@ def test_a_gate_that_ends_where_it_is_decided_is_seldom_wrong_and_ends_soon() ->
     careless = ended(drawn_blocks(1.05, 0.04, 0.06, 1000), 0.05, 0.05)
     assert careless.fails > 0.065
     assert careless.passes > 0.05
+
+
+@pytest.mark.parametrize("metric", ["probe.response.mean", "probe.throughput"])
+@pytest.mark.parametrize(
+    ("turns", "outcome", "says"),
+    [
+        (TurnModel(), "pass", "within the margin"),
+        (IN_FLIGHT, "open", "windows too short"),
+        (WARMING, "open", "not warm"),
+        (BIASED, "open", "the setup prefers a side (http against itself: "),
+    ],
+)
+def test_a_gate_on_a_mean_or_a_rate_has_the_same_guards(
+    tmp_path: Path, metric: str, turns: TurnModel, outcome: str, says: str
+) -> None:
+    bench = bench_of(made(tmp_path, turns, more=("TC7", "TC8") if turns.control else ()))
+    (planned,) = bench.lock.comparisons
+    lock = evolve(bench.lock, comparisons=(evolve(planned, metric=metric),))
+    (claim,) = judge_run(lock, bench.configs, bench.trials()).claims
+    assert claim.gate.outcome == outcome, claim.gate.why
+    assert says in claim.gate.why

@@ -23,7 +23,7 @@ from svload.analysis.claims.evidence import (
 from svload.analysis.claims.gates import Better, Facts, Limit, limit_of, success_interval
 from svload.analysis.claims.pairs import Gathered, Made, gather, names_of, seconds_a_trial, spread_of
 from svload.analysis.claims.statistic import half_width, largest_p
-from svload.analysis.claims.turned import Control, TurnedBlocks, turned_blocks
+from svload.analysis.claims.turned import Control, TurnedBlocks, read_by_turns, turned_blocks
 from svload.analysis.contrasts import Contrast, confounding, contrasts_of
 from svload.analysis.criteria import metric_of
 from svload.analysis.floor import LabFloor, floor_of
@@ -137,7 +137,7 @@ def so_far(
     for contrast in contrasts_of(lock):
         _, effect, turned = _shown(lock, contrast, configs, trials, made)
         interval = effect.interval()
-        enough = turned is not None and not turned.too_short and effect.units >= limits.GATE_ENDS_FROM
+        enough = turned is not None and not effect.too_short and effect.units >= limits.GATE_ENDS_FROM
         if enough and effect.control is not None:
             enough = not effect.control.prefers_a_side(_margin(contrast, configs))
         limit = _limit(contrast, configs) if enough else None
@@ -172,9 +172,10 @@ def _judged(
     found, effect, turned = _shown(lock, contrast, configs, trials, made)
     if found.beyond and blocked and found.units >= contrast.least_units:
         effect = replace(effect, p=2.0 / 4.0**found.units)
-    carry = after_each_other(found, effect) if blocked and turned is None else None
+    one_by_one = blocked and lock.measure.order != "turns"
+    carry = after_each_other(found, effect) if one_by_one else None
     confounded = confounding(configs, contrast.pairs)
-    why_open = _why_open(contrast, found, effect, carry, blocked) or (turned.too_short if turned else "")
+    why_open = _why_open(contrast, found, effect, carry, blocked) or effect.too_short
     if not why_open and effect.control and effect.control.prefers_a_side(_margin(contrast, configs)):
         why_open = f"the setup prefers a side ({effect.control.sentence(contrast.comparison.baseline)})"
     return Judged(
@@ -196,8 +197,8 @@ def _control(
     against_itself = replace(
         contrast, treatment=control_level(contrast.comparison.baseline), cells=contrast.control, control=()
     )
-    _, effect, turned = _shown(lock, against_itself, configs, trials, made)
-    if turned is None or effect.mean is None or effect.interval() is None:
+    _, effect, _ = _shown(lock, against_itself, configs, trials, made)
+    if effect.mean is None or effect.interval() is None:
         return None
     return Control(effect.effect)
 
@@ -217,16 +218,28 @@ def _shown(
     of_trials = {name: one.turned for name, one in made.items()}
     turned = turned_blocks(found, trials, of_trials, numbers, margin)
     if turned is None:
-        return found, shown(found, lock.measure.blocked, trials), None
-    found.evidence = turned.evidence(found)
-    found.late_pairs = max(found.late_pairs, turned.late_pairs)
-    effect = shown_in_turns(found, turned.effects, turned.guards)
+        effect = shown(found, lock.measure.blocked, trials)
+        beside = turned_blocks(found, trials, of_trials, _read_by_turns(found, lock, configs), margin)
+        if beside is not None:
+            effect = replace(effect, guards=beside.guards, too_short=beside.too_short)
+    else:
+        found.evidence = turned.evidence(found)
+        found.late_pairs = max(found.late_pairs, turned.late_pairs)
+        effect = replace(shown_in_turns(found, turned.effects, turned.guards), too_short=turned.too_short)
     control = _control(lock, contrast, configs, trials, made)
     if control is not None:
         fits = control.fits(effect.fits, margin)
         p = None if effect.p is None else float(largest_p(fits))
         effect = replace(effect, fits=fits, p=p, control=control)
     return found, effect, turned
+
+
+def _read_by_turns(found: Gathered, lock: Lock, configs: Mapping[str, CaseConfig]) -> dict[str, str]:
+    """Return case → the number whose turns show what they can't tell about the compared one."""
+    owners, metric = owners_of(lock.source), found.contrast.comparison.metric
+    cases = {case for cell in found.cells for case in cell}
+    refs = {case: read_by_turns(metric_of(metric, configs[case], owners)) for case in cases}
+    return {case: str(ref) for case, ref in refs.items() if ref is not None}
 
 
 def _why_open(

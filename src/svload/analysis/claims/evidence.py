@@ -41,7 +41,8 @@ class Shown:
     broken pairs at the least and at the greatest ratio of the others: p is the largest of theirs, and the
     interval covers all of theirs. `alike`: the effect in which all pairs, or all requests, have equal weight;
     `alike_as` says which. `guards`: what else may prevent a pass. `control`: the baseline against itself,
-    which the fits take into account; None: the study has none, or too few of its blocks."""
+    which the fits take into account; None: the study has none, or too few of its blocks. `too_short`: why turns
+    were too short for any answer, as a clause."""
 
     fits: tuple[Effect, ...]
     alike: Effect
@@ -53,6 +54,7 @@ class Shown:
     alike_as: str = "with all pairs alike it is {ratio:.3g} ×, so its busy pairs say otherwise"
     guards: tuple[Guard, ...] = ()
     control: Control | None = None
+    too_short: str = ""
 
     @property
     def effect(self) -> Effect:

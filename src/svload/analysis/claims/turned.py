@@ -35,7 +35,7 @@ from svload.analysis.quantiles import NS, Floats, Ranked
 from svload.analysis.readings import Readings, Series, whole_of
 from svload.analysis.turn_plan import unmeasured_ns
 from svload.analysis.view import DELAYED, GroupView, Rows, Window, generator_delays_ns, look, steps_of
-from svload.model.metrics import MetricRef
+from svload.model.metrics import CATALOGUE, MetricRef, is_timing
 from svload.model.pairs import PairRatio, RoundOfTurns
 from svload.model.results import TrialResult
 from svload.model.study import CaseConfig
@@ -73,10 +73,21 @@ class Turned:
     strangers: tuple[float | None, ...]
 
 
+def read_by_turns(ref: MetricRef) -> MetricRef | None:
+    """Return the number whose turns show what they can't tell about this one: itself if it is a percentile of a
+    time of requests, the median response for any other time or rate of the group; None for all else."""
+    if ref.metric.name in _STAMPS and (ref.stat or "")[:1] == "p":
+        return ref
+    if ref.metric.source != "traffic" or not is_timing(str(ref)):
+        return None
+    return replace(ref, metric=CATALOGUE["traffic", "response"], stat="p50", limit_ns=None)
+
+
 def turned_of(trial: TrialData, config: CaseConfig, refs: Sequence[MetricRef]) -> dict[str, Turned]:
-    """Return by full name those of `refs` that turns are read for; empty for a trial that took none."""
+    """Return by full name what turns are read for of `refs` (`read_by_turns`); empty for a trial that took
+    none."""
     record = trial.summary.turns
-    wanted = [ref for ref in refs if ref.metric.name in _STAMPS and (ref.stat or "")[:1] == "p"]
+    wanted = [one for one in map(read_by_turns, refs) if one is not None]
     if record is None or not wanted:
         return {}
     turns = Turns.of_record(record).in_load_time
