@@ -440,6 +440,11 @@ CASES: dict[str, tuple[list[Row], list[str], str]] = {
         ["cart", "pay"],
         "1 rows of transactions are left out",
     ),
+    "a transaction with a name of 5,000 characters in two lines": (
+        [(0, 250, "buy\nnow " + "x" * 5_000, "T"), (0, 100, "cart", "")],
+        ["cart"],
+        f"(buy now {'x' * 71}…: 1).",
+    ),
     "a sampler without a URL that holds nothing": ([(0, 7, "script", "U"), (8, 9, "home", "")], ["script", "home"], ""),
     "one after the other, with clocks that round": (
         [(0, 100, "x", ""), (99, 1, "x-1", ""), (100, 0, "y", ""), (100, 50, "x", "")],
@@ -560,6 +565,25 @@ def test_headless_rows_have_jmeters_columns(stamps: tuple[object, ...], sign: st
 def test_a_run_past_midnight_takes_a_day_and_no_month(tmp_path: Path) -> None:
     read = read_jtl(headless(tmp_path / "a.jtl", "03/04/2024 23:59:59.000", "04/04/2024 00:00:00.000"))
     assert read.begun_ns.tolist() == [0, 10**9]
+
+
+@pytest.mark.parametrize(
+    ("stamps", "jump"),
+    [
+        (["10-27 02:59:58", "10-27 02:59:59", "10-27 02:00:01", "10-27 02:00:02"], "back by an hour"),
+        (["03-31 01:59:58", "03-31 03:00:01", "03-31 01:59:59", "03-31 03:00:02"], "forward by an hour"),
+        (["03-31 01:59:58Z", "03-31 03:00:00Z"], ""),
+        (["03-31 01:00:00", "03-31 02:00:00", "03-31 03:00:00"], ""),
+        (["03-31 01:59:58", "03-31 03:30:00"], ""),
+    ],
+    ids=["back", "forward, by two generators", "zone", "every hour", "pause"],
+)
+def test_local_stamps_that_jump_by_an_hour_are_reported(
+    stamps: list[str], jump: str, tmp_path: Path
+) -> None:
+    read = read_jtl(headless(tmp_path / "a.jtl", *(f"2024-{stamp}" for stamp in stamps)))
+    found = [note for note in read.notes if "by an hour" in note]
+    assert len(found) == bool(jump) and all(jump in note for note in found)
 
 
 def test_a_file_is_read_one_way_in_all_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

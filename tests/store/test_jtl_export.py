@@ -97,6 +97,11 @@ def test_labels_that_become_one_name_stay_apart() -> None:
     assert plain_names(["Корзина!", "корзина?", "Корзина"], ()) == ("Корзина", "корзина-2", "Корзина-3")
 
 
+def test_thousands_of_labels_that_begin_alike_take_no_quadratic_time() -> None:
+    labels = [f"http://shop.example/{'a' * 60}/{number}" for number in range(60_000)]
+    assert len(set(plain_names(labels, ()))) == len(labels)
+
+
 def study(folder: Path, request: str, group: str, service: str = "it") -> str:
     text = {
         "name": "x",

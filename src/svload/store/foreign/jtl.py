@@ -39,6 +39,7 @@ from svload.store.foreign.stamps import (
     dates_of,
     day_first,
     has_fraction,
+    has_zone,
     is_stamp,
     unix_ms,
 )
@@ -99,6 +100,16 @@ _EXCEPTIONS = (
     ("SocketException", "read_reset"),
     ("MalformedURL", "other"),
 )
+_HOUR_NS = 3_600 * 10**9
+_JUMP_OFF_NS = 60 * 10**9
+"""How far a jump of the clock may seem to be off: the time between two rows."""
+_JUMPS = {
+    -1: "back by an hour, as clocks do when summer time ends: if so, requests of two hours lie in one, and rates "
+    "in it are too high.",
+    1: "forward by an hour, as clocks do when summer time begins: if so, nothing paused, and rates over the whole "
+    "time are too low.",
+}
+"""What a note says of a jump of local time."""
 _CONNECTING_LATE = {"connect_refused": "timed out", "timeout_first_byte": "connect timed out"}
 """Lower-case text in the message if one of these errors is a connection that took too long."""
 
@@ -113,6 +124,8 @@ class Form:
     """whether its first line has the names"""
     written: bool = False
     """whether its stamps are dates and times of day"""
+    local: bool = False
+    """whether these name no time zone: they jump where summer time begins or ends"""
     clock_ns: int = MS
     day_first: bool | None = None
     """whether the day comes before the month in them; None: it can't be told"""
@@ -212,7 +225,8 @@ def _form_of(path: Path) -> Form:
     stamp = dict(zip(form.names, cells, strict=False)).get("timeStamp", "")
     if not is_stamp(stamp):
         return form
-    return replace(form, written=True, clock_ns=MS if has_fraction(stamp) else 1000 * MS)
+    clock_ns = MS if has_fraction(stamp) else 1000 * MS
+    return replace(form, written=True, local=not has_zone(stamp), clock_ns=clock_ns)
 
 
 class Samples:
@@ -290,6 +304,8 @@ class Samples:
                 "Its time stamps are those of the samples' ends (sampleresult.timestamp.start=false): so they "
                 "ascend, and no thread overlaps itself."
             )
+        if self._form.local:
+            notes += _jumps(begun + spent)
         kept = None
         if thread is not None and kind is not None:
             kept, left_out = requests_among(begun, spent, thread, label, kind, labels)
@@ -418,6 +434,23 @@ def _stamped_at_end(begun: Ints, spent: Ints, thread: Ints | None, alone: NDArra
     if by_begin or by_end:
         return by_begin > 10 * by_end
     return ends_fall > max(10 * stamps_fall, 10)
+
+
+def _jumps(ended: Ints) -> list[str]:
+    """Return a note if local time jumps by an hour between two rows, which JMeter writes as samples end.
+
+    Rows of several generators alternate between both times for a while: what counts is one jump in total.
+    """
+    steps = np.diff(ended)
+    jumps = np.flatnonzero(np.abs(np.abs(steps) - _HOUR_NS) <= _JUMP_OFF_NS)
+    direction = int(np.sign(steps[jumps]).sum())
+    if direction not in _JUMPS:
+        return []
+    after_s = int(ended[jumps[0]] - ended[0]) / 1e9
+    return [
+        f"After {after_s:,.0f} s its time stamps, which name no zone, jump {_JUMPS[direction]} Times in ms name "
+        "their moment in any zone (jmeter.save.saveservice.timestamp_format=ms)."
+    ]
 
 
 def _overlaps(at: Ints, took: Ints, whose: Ints) -> tuple[int, int]:

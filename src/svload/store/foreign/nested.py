@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from svload.store.foreign.bounds import shortened
 from svload.store.foreign.requests import Ints
 
 MS = 1_000_000
@@ -18,6 +19,8 @@ PLAIN, TRANSACTION, UNKNOWN = 0, 1, 2
 requests; or either, in a file without the columns that distinguish them."""
 _PART = re.compile(r"(?P<whole>.+)-\d+", re.DOTALL)
 _NAMED = 5
+_LONGEST = 80
+"""Characters of a label in a sentence."""
 
 
 def whole_of(labels: Sequence[str]) -> Ints:
@@ -69,7 +72,7 @@ def left_out(counted: Counter[str], role: int) -> list[str]:
         if role == TRANSACTION
         else "parts of other samples (redirects, embedded resources) are left out"
     )
-    named = ", ".join(f"{label}: {count:,}" for label, count in counted.most_common(_NAMED))
+    named = ", ".join(f"{shortened(label, _LONGEST)}: {count:,}" for label, count in counted.most_common(_NAMED))
     more = f", and {len(counted) - _NAMED} more labels" if len(counted) > _NAMED else ""
     return [f"{counted.total():,} {what} ({named}{more})."]
 

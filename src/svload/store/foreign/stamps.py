@@ -39,6 +39,12 @@ def has_fraction(cell: str) -> bool:
     return found is not None and found["fraction"] is not None
 
 
+def has_zone(cell: str) -> bool:
+    """Return whether it names its time zone."""
+    found = _parts(cell)
+    return found is not None and found["zone"] is not None
+
+
 def day_first(cells: Iterable[str]) -> bool | None:
     """Return whether the day comes before the month: a number above 12 is the day. None: it can't be told;
     False where the year comes first, too."""

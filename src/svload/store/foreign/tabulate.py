@@ -203,15 +203,16 @@ def plain_names(names: Iterable[str], taken: tuple[str, ...]) -> tuple[str, ...]
     all different."""
     used = {*taken, "request", "vu", "iteration", "port"}
     found = []
+    last: dict[str, int] = {}  # by name: the number given last, since thousands of URLs may begin alike
     for number, name in enumerate(names):
         name = unicodedata.normalize("NFC", name[:_LABEL])
         words = re.finditer(r"[\w-]+", marks_as_letters(name))
         plain = "-".join(name[slice(*word.span())] for word in words).strip("-_")[:60]
         plain = plain if plain[:1].isalpha() else f"n{number}{'-' if plain else ''}{plain}"
-        base, again = plain, 1
+        base, key = plain, plain.lower()
         while plain.lower() in used:
-            again += 1
-            plain = f"{base}-{again}"
+            last[key] = last.get(key, 1) + 1
+            plain = f"{base}-{last[key]}"
         used.add(plain.lower())
         found.append(plain)
     return tuple(found)
