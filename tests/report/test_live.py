@@ -230,7 +230,7 @@ SUMMARIES: dict[str, dict[str, Any]] = {
     },
     "marks": {
         "grades": {"response_ms.p99": "REFUSED", "service_ms.p99": "WEAK", "throughput_rps": "WEAK", "ok": "REFUSED", "longest_silence_ms": "REFUSED"},
-        "weak": ("response_ms.p95", "response_ms.p99"),
+        "weak": ("response_ms.p95", "response_ms.p99", "service_ms.p99"),
     },
     "a doubt about what is not shown": {"grades": {"server_time_ms.p50": "REFUSED"}},
     "grows with the run": {"whys": {"response_ms.p50": "grows", "response_ms.p99.9": "too few"}},

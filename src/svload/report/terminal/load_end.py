@@ -161,7 +161,7 @@ def _legend(summary: LoadSummary) -> str:
     """Return the meaning of the marks beside shown numbers; "" without any."""
     shown = [_cell(summary, field, stat) for field in _rows(summary) for stat in _STATS]
     shown += [_mark(summary, path) for path in _OTHERS]
-    return meaning_of({text[-1:] for text in shown}, "grows" in summary.whys.values())
+    return meaning_of((text.rpartition(" ")[2] for text in shown), "grows" in summary.whys.values())
 
 
 def _footnotes(summary: LoadSummary) -> Iterator[str]:

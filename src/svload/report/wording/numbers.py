@@ -53,10 +53,10 @@ def short_why(why: Why) -> str:
 
 
 def mark_of(grade: Grade, thin: bool) -> str:
-    """Return the mark of a number of this grade; `thin`: few requests support it, or it grows."""
-    if grade in ("REFUSED", "WEAK"):
-        return GRADE_MARK[grade]
-    return FEW_MARK if thin else ""
+    """Return the marks of a number of this grade; `thin`: few requests support it, or it grows. A REFUSED
+    number has no other mark, since it isn't used."""
+    rough = GRADE_MARK[grade] if grade in ("REFUSED", "WEAK") else ""
+    return rough + (FEW_MARK if thin and grade != "REFUSED" else "")
 
 
 _GRADE_WORDS: dict[Grade, str] = {"VALID": "sound", "WEAK": "rough", "REFUSED": "not usable"}
@@ -103,7 +103,7 @@ class Number:
 
     @property
     def mark(self) -> str:
-        """`✗` REFUSED, `~` WEAK, `°` supported by few requests, `` valid."""
+        """`✗` REFUSED, `~` WEAK, `°` supported by few requests, `~°` both, `` valid."""
         return mark_of(self.grade, self.thin)
 
     @property
@@ -288,11 +288,12 @@ def marks_rule(numbers: Sequence[Number]) -> str:
 
 
 def meaning_of(marks: Iterable[str], grows: bool = False) -> str:
-    """Return what these marks mean, in one line. `grows`: a number grows with the run's length."""
+    """Return what these marks mean, in one line; each may hold several. `grows`: a number grows with the
+    run's length."""
     meanings = {
         GRADE_MARK["WEAK"]: "~ WEAK: rough, its range includes the disturbance",
         FEW_MARK: "° based on few requests" + (", or grows with the run's length" if grows else ""),
         GRADE_MARK["REFUSED"]: "✗ REFUSED: broken, not used",
     }
-    found = set(marks)
+    found = set("".join(marks))
     return ", ".join(words for mark, words in meanings.items() if mark in found)
