@@ -40,7 +40,7 @@ size_bytes_count 9
 node:load1 0.5
 # TYPE seen counter
 seen_total{path="/{id}"} 8 1520879607.789 # {trace="x"} 0.67
-seen_total 9 # {trace="x"} 0.67
+seen_total 9 1.520879607789e+09 # {trace="x"} 0.67
 # TYPE handles_total gauge
 handles_total 4
 odd{path="a\u2028b"} 6
