@@ -225,5 +225,7 @@ def test_workers_names_are_the_machines() -> None:
         ("slurm-0-a-40001", "192.0.2.7", False),
         ("192.0.2.8:40002", "192.0.2.8", False),
     ]
+    alike = {f"tcp://192.0.2.{host}:40001": name for host, name in enumerate(("a b", "a/b", "a-b"), 1)}
+    assert len(reaches_of("tcp://192.0.2.1:8786", alike)) == 3
     with pytest.raises(SvloadError, match="no connection reaches"):
         reaches_of("tcp://192.0.2.1:8786", {"inproc://192.0.2.1/12/3": "0"})

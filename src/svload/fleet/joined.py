@@ -76,7 +76,8 @@ def reaches_of(scheduler: str, names: Mapping[str, str]) -> tuple[Reach, ...]:
         # A worker without a name uses its address as one; a name becomes part of a folder's name there.
         own = worker_name if worker_name and worker_name != address else place.netloc
         name = re.sub(r"[^\w.:-]+", "-", own)
-        name = name if name not in found else f"{name}-{place.port}"
+        while name in found:
+            name = f"{name}-{place.port}"
         joined = Joined(scheduler, address, _is_own(place.hostname))
         found[name] = Reach(name, place.hostname, "", 0, "", joined=joined)
     return tuple(found.values())
