@@ -334,6 +334,9 @@ FAR = {
     "k6, a response of 60 days": f"{K6}http_req_duration,0,5\nhttp_req_duration,3,{60 * DAY}\n",
     "k6, a month between requests": f"{K6}http_req_duration,0,5\nhttp_req_duration,{30 * 86_400},5\n",
     "Locust, ten minutes between rows": f"{LOCUST}0,1,Aggregated,0,0,5\n600,1,Aggregated,9,0,5\n",
+    "Locust, forty names with a row each": f"{LOCUST}0,1,Aggregated,0,0,5\n"
+    + "".join(f"{600 * row},1,Aggregated,40,0,5\n" for row in range(1, 101))
+    + "".join(f"60000,1,page{name},1,0,5\n" for name in range(40)),
 }
 
 

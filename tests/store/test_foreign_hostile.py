@@ -100,6 +100,15 @@ def test_it_is_refused_with_its_line(
     assert "\n" not in found and "\x1b" not in found and "\u202e" not in found and len(found) < 1200
 
 
+def test_too_long_a_history_says_which_rows_suffice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("svload.store.foreign.locust.TABLE_ROWS", 2)
+    path = tmp_path / "x_stats_history.csv"
+    path.write_text(HISTORY + "1700000001,1,page,9,0,5\n1700000001,1,Aggregated,9,0,5\n")
+    with pytest.raises(SvloadError, match="more than 2 rows") as caught:
+        read_foreign(path, "locust")
+    assert "the rows called Aggregated" in caught.value.problems[0].remedy
+
+
 @pytest.mark.parametrize("code", ["UTF-8", "ISO-8859-15", "windows-1252"])
 def test_xml_in_another_readable_encoding_keeps_its_letters(code: str, tmp_path: Path) -> None:
     path = tmp_path / "results.jtl"

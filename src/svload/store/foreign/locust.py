@@ -37,6 +37,8 @@ HINT = "Locust writes NAME_stats_history.csv with locust --headless --csv NAME."
 MOST_SECONDS_A_ROW = 600
 """Locust writes a row per second; rows further apart give no values per second, and a table of seconds would
 be unbounded."""
+MOST_SECONDS_OF_NAMES = 10 * TABLE_ROWS
+"""Seconds of all names together; a file with a row per second and name has at most `TABLE_ROWS`."""
 _NEEDED = (
     "Timestamp",
     "User Count",
@@ -76,7 +78,8 @@ def read_history(path: Path, measure_all: bool = False) -> Made:
         if len(cells) != len(names):
             raise unreadable(path, line, f"{len(cells)} values stand under {len(names)} names", HINT)
         if count > TABLE_ROWS:
-            raise unreadable(path, line, f"it has more than {TABLE_ROWS:,} rows", "Import one run.")
+            hint = f"Keep its first line and the rows called {ALL_NAMES}: they suffice, without a step per name."
+            raise unreadable(path, line, f"it has more than {TABLE_ROWS:,} rows", hint)
         row = tuple(_number(path, line, name, cells[at]) for name, at in place.items() if name != "Name")
         method = cells[type_at] if type_at is not None else ""
         of_name = found.setdefault((cells[place["Name"]], method), [])
@@ -110,7 +113,9 @@ def read_history(path: Path, measure_all: bool = False) -> Made:
         if of_name[-1][2] > 0
     }
     total = sum(float(part[-1, 2]) for part in parts.values())
-    full = not mixed and 1 < len(parts) <= MOST_STEPS and total == whole[-1][2]
+    seconds = len(parts) * (whole[-1][0] - whole[0][0])
+    few = 1 < len(parts) <= MOST_STEPS and seconds <= MOST_SECONDS_OF_NAMES
+    full = not mixed and few and total == whole[-1][2]
     return _made(np.array(whole, dtype=float), parts if full else {}, measure_all)
 
 
