@@ -168,4 +168,7 @@ def test_failures_are_named_where_next_to_none_fail_and_not_where_many_do(quiet:
     once = failing(quiet[0], [0, 0, 0, 30.0, 0, 0, 0, 0, 0, 0])
     (found,) = _named([once, *quiet[1:]])
     assert (found.trial, round(found.failures)) == ("A.r1", 3)
+    cut = replace(failing(quiet[0], [0.0] * 9 + [50.0]), end_s=0.96, kept_s=(0.0, 0.96))
+    (found,) = _named([cut, *quiet[1:]])
+    assert found.at_s == pytest.approx((0.9, 0.96)) and round(found.failures) == 3
     assert _named([failing(one, [10.0] * 10) for one in quiet]) == []

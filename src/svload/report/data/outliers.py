@@ -145,8 +145,9 @@ def _outlier(moment: _Moment, usual: Callable[[Resource], _Usual | None]) -> Out
     _, trial, group, at, usual_s = moment
     series = _series(trial, group, "slowest")
     half = (series.at_s[1] - series.at_s[0]) / 2 if len(series.at_s) > 1 else trial.end_s / 2
-    span = (float(series.at_s[at] - half), float(series.at_s[at] + half))
-    failures = _series(trial, group, "failures").values[at] * 2 * half if usual_s == 0 else 0.0
+    # The last bin is cut where the load ends; its rate is over what is left of it.
+    span = (float(series.at_s[at] - half), min(float(series.at_s[at] + half), trial.end_s))
+    failures = _series(trial, group, "failures").values[at] * (span[1] - span[0]) if usual_s == 0 else 0.0
     slow = (one for one in trial.groups[group].slow if span[0] <= one.due_s < span[1])
     return Outlier(
         trial=trial.name,
