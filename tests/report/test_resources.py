@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.evolve import evolve
 from tests.report.conftest import Reporter
 from tests.results import readings
 
+from svload.model.faults import FaultEvent
 from svload.report.data.digest import GroupDigest, SlowRequest, TrialDigest
 from svload.report.data.gather import gather
 from svload.report.data.outliers import Outlier, outliers
@@ -23,7 +25,8 @@ from svload.report.data.resources import (
     monitors_cpu,
     resources_of,
 )
-from svload.report.page.cases import outlier_rows
+from svload.report.page.cases import case_section, outlier_rows, section_places
+from svload.report.page.data import LEVELS, Anchors
 from svload.store.parquet import as_arrays
 
 SECOND_NS = 1_000_000_000
@@ -172,3 +175,26 @@ def test_failures_are_named_where_next_to_none_fail_and_not_where_many_do(quiet:
     (found,) = _named([cut, *quiet[1:]])
     assert found.at_s == pytest.approx((0.9, 0.96)) and round(found.failures) == 3
     assert _named([failing(one, [10.0] * 10) for one in quiet]) == []
+
+
+KILLED = FaultEvent(place=0, do="kill", target="cache", planned_s=0.1, begun_s=0.1, done_s=0.2)
+
+
+@pytest.mark.parametrize("ended", [False, True], ids=["not read", "ended by a fault"])
+def test_a_service_without_counts_in_a_trial_has_no_sum(reported: Reporter, ended: bool) -> None:
+    """The client's count is over all trials, and a server that was started again counts from 0."""
+    found = reported("plain")
+    gathered = gather(found.run, found.findings)
+    case = found.findings.cases[0]
+
+    def counted() -> list[str]:
+        places = section_places(gathered, case, LEVELS[0], Anchors())
+        rows = case_section(gathered, case, LEVELS[0], places)["counted"]
+        return next(values for what, _, values in rows if what == "requests written")
+
+    before = counted()
+    first = gathered.of_case(case.case)[0]
+    others = {name: one for name, one in first.lab.before.items() if name != "cache"}
+    lab = evolve(first.lab, faults=(KILLED,)) if ended else evolve(first.lab, before=others)
+    gathered.digests[first.name] = replace(first, lab=lab)
+    assert sorted(set(counted()) - set(before)) == ["not offered"] and counted().count("not offered") == 1

@@ -19,7 +19,7 @@ from svload.analysis.inference import autocorrelation_times, batch_edges, batch_
 from svload.analysis.monitored import monitored_measures
 from svload.analysis.quantiles import NS, Ranked, bucket_middles, percentile, ranked_counts, ranked_values
 from svload.analysis.readings import Series, readings_of, total_rate
-from svload.analysis.recovery import ended_services, recovery_measures
+from svload.analysis.recovery import WithLab, ended_services, recovery_measures
 from svload.analysis.view import GroupView, Window, first_feeder, look, steps_of
 from svload.model.executors import ClosedLoop
 from svload.model.metrics import MetricRef, limit_of
@@ -358,7 +358,7 @@ def _exact(value: float, n: int = 1) -> Estimate:
     return Estimate(value=float(value), n=n)
 
 
-def counter_deltas(trial: TrialData, service: str) -> dict[str, float]:
+def counter_deltas(trial: WithLab, service: str) -> dict[str, float]:
     """Return what a service counted over the load: after − before, for the counters that it offers at both
     moments. None for a server that a fault ended."""
     if service in ended_services(trial):

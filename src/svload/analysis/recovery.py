@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil, inf
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from svload.analysis import limits
 from svload.analysis.quantiles import bucket_middles
 from svload.analysis.view import GroupView, Window
+from svload.model.facts import TrialLab
 from svload.model.faults import ENDS_PROCESSES, FaultEvent
 from svload.model.results import Estimate, FaultResult
 from svload.model.units import show_duration
@@ -21,7 +23,14 @@ from svload.store import TrialData
 Floats = NDArray[np.float64]
 
 
-def disturbing(trial: TrialData) -> list[FaultEvent]:
+class WithLab(Protocol):
+    """A trial with what happened in its lab."""
+
+    @property
+    def lab(self) -> TrialLab: ...
+
+
+def disturbing(trial: WithLab) -> list[FaultEvent]:
     """Return the faults that were carried out and took something from a service, in order of time."""
     return sorted((one for one in trial.lab.faults if one.disturbs), key=lambda one: one.begun_s or 0.0)
 
@@ -35,7 +44,7 @@ def undisturbed(trial: TrialData, window: Window) -> Window:
     return Window(window.first, min(max(first, window.first), window.last), window.interval_ns)
 
 
-def ended_services(trial: TrialData) -> set[str]:
+def ended_services(trial: WithLab) -> set[str]:
     """Return services with a process that a fault ended: its counters restarted, or were lost with it."""
     return {service_of(one) for one in disturbing(trial) if one.do in ENDS_PROCESSES}
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
+from svload.analysis.measures import counter_deltas
 from svload.model.results import CaseResult, CheckResult, GeneratorResult, GroupSummary, TrialResult, marks
 from svload.model.traffic import Group
 from svload.model.units import Dimension, rounded, show_duration
@@ -315,19 +316,14 @@ def _counted(
     services: Sequence[str], names: Sequence[str], digests: Sequence[TrialDigest]
 ) -> Iterator[tuple[str, str, list[str]]]:
     """Yield (what, the client's count, each service's), summed over the case's trials."""
-    totals: dict[str, Counter[str]] = {service: Counter() for service in services}
-    for one in digests:
-        for service in services:
-            before, after = one.lab.before.get(service), one.lab.after.get(service)
-            if before is None or after is None:
-                continue
-            for key, value in after.values.items():
-                totals[service][key] += value - before.values.get(key, 0.0)  # type: ignore[assignment]
+    totals = {
+        service: _counted_in_all([counter_deltas(one, service) for one in digests]) for service in services
+    }
     summaries = [one for name in names for one in _summaries(name, digests)]
     for label, field, key in _COUNTERS:
         client = float(sum(getattr(one, field) for one in summaries)) if field else None
         cells = [
-            show_value(float(totals[service][key]), _of(key)) if key in totals[service] else "not offered"
+            show_value(totals[service][key], _of(key)) if key in totals[service] else "not offered"
             for service in services
         ]
         if any(cell != "not offered" for cell in cells):
@@ -335,6 +331,12 @@ def _counted(
     ratios = [_hit_ratio(totals[service]) for service in services]
     if any(ratio != "–" for ratio in ratios):
         yield "hit ratio", "–", ratios
+
+
+def _counted_in_all(trials: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return sums of the counters that every trial has: others can't be compared with the client's."""
+    known = set.intersection(*map(set, trials)) if trials else set()
+    return {key: sum(one[key] for one in trials) for key in known}
 
 
 def _of(key: str) -> Dimension:
