@@ -99,6 +99,11 @@ def test_a_locust_history_has_totals_and_no_percentile(tmp_path: Path) -> None:
     assert read.users == {"load": 10} and read.window_ns[0] == 3_000_000_000
     path.write_text(path.read_text().replace(",1234.0", ",9.5e-05"))
     assert made(path).groups[0].bytes_received == 0
+    head, *lines = path.read_text().splitlines()
+    path.write_text("\n".join([head, *lines[5:]]))
+    earlier = len(counted) - made(path).requests
+    assert f"{earlier} requests that ended before its first row are left out." in made(path).notes
+    assert earlier > 0 and not any("left out" in note for note in read.notes)
 
 
 def test_a_full_locust_history_has_steps(tmp_path: Path) -> None:
@@ -581,9 +586,7 @@ def test_a_run_past_midnight_takes_a_day_and_no_month(tmp_path: Path) -> None:
     ],
     ids=["back", "forward, by two generators", "zone", "every hour", "pause"],
 )
-def test_local_stamps_that_jump_by_an_hour_are_reported(
-    stamps: list[str], jump: str, tmp_path: Path
-) -> None:
+def test_local_stamps_that_jump_by_an_hour_are_reported(stamps: list[str], jump: str, tmp_path: Path) -> None:
     read = read_jtl(headless(tmp_path / "a.jtl", *(f"2024-{stamp}" for stamp in stamps)))
     found = [note for note in read.notes if "by an hour" in note]
     assert len(found) == bool(jump) and all(jump in note for note in found)

@@ -78,7 +78,9 @@ def read_history(path: Path, measure_all: bool = False) -> Made:
         if len(cells) != len(names):
             raise unreadable(path, line, f"{len(cells)} values stand under {len(names)} names", HINT)
         if count > TABLE_ROWS:
-            hint = f"Keep its first line and the rows called {ALL_NAMES}: they suffice, without a step per name."
+            hint = (
+                f"Keep its first line and the rows called {ALL_NAMES}: they suffice, without a step per name."
+            )
             raise unreadable(path, line, f"it has more than {TABLE_ROWS:,} rows", hint)
         row = tuple(_number(path, line, name, cells[at]) for name, at in place.items() if name != "Name")
         method = cells[type_at] if type_at is not None else ""
@@ -166,6 +168,7 @@ def _totals(counted: Arrays) -> dict[str, Any]:
 
 def _made(rows: Any, parts: Mapping[str, Any], measure_all: bool) -> Made:
     begin, size = float(rows[0, 0]), int(rows[-1, 0] - rows[0, 0])
+    earlier = int(rows[0, 2])
     end_ns = max(size, 1) * SECOND_NS
     whole = _by_second(rows, begin, size)
     names = plain_names(parts, taken=(SERVICE,)) if parts else (ALL,)
@@ -215,6 +218,7 @@ def _made(rows: Any, parts: Mapping[str, Any], measure_all: bool) -> Made:
             "are not (its own are of a sliding "
             "window of 10 s, or of the whole test with its ramp).",
             "Requests count in the second in which they ended, since no file says when they began.",
+            *([f"{earlier:,} requests that ended before its first row are left out."] if earlier else []),
         ),
         clock_ns=SECOND_NS,
         requests=of_all["due"],

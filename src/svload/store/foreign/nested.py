@@ -72,7 +72,9 @@ def left_out(counted: Counter[str], role: int) -> list[str]:
         if role == TRANSACTION
         else "parts of other samples (redirects, embedded resources) are left out"
     )
-    named = ", ".join(f"{shortened(label, _LONGEST)}: {count:,}" for label, count in counted.most_common(_NAMED))
+    named = ", ".join(
+        f"{shortened(label, _LONGEST)}: {count:,}" for label, count in counted.most_common(_NAMED)
+    )
     more = f", and {len(counted) - _NAMED} more labels" if len(counted) > _NAMED else ""
     return [f"{counted.total():,} {what} ({named}{more})."]
 
