@@ -12,12 +12,15 @@ import openpyxl
 import pyarrow.parquet as pq
 import pytest
 from openpyxl.chart import BarChart, LineChart
+from tests.evolve import evolve
 from tests.report.conftest import Reporter, table_of
 
 from svload.model.request_errors import ERRORS
+from svload.report.data.gather import gather
 from svload.report.sheets import book as layout
 from svload.report.sheets.book import Book, unique_headers, wide
 from svload.report.sheets.data import VARIABLES
+from svload.report.sheets.workbook import write_workbook
 from svload.store import read_trial
 
 pytestmark = pytest.mark.look
@@ -52,6 +55,17 @@ def test_the_summary_is_live_and_carries_the_findings(plain: Any) -> None:
             assert isclose(shown[header], number, rel_tol=1e-9), header
             assert ("95 %" in header) is not str(live[header]).startswith("=")
         assert shown["trials that count"] == len(case.trials)
+
+
+def test_a_throughput_over_less_than_the_kept_window_is_no_formula(plain: Any, tmp_path: Path) -> None:
+    """As of a group whose work was done before the others' time was over."""
+    first, *others = plain.findings.trials
+    found = first.metrics["probe.throughput"]
+    soon = evolve(first, metrics={**first.metrics, "probe.throughput": evolve(found, value=10 * found.value)})
+    path = tmp_path / "report.xlsx"
+    write_workbook(gather(plain.run, evolve(plain.findings, trials=(soon, *others))), path)
+    cells = [row["probe: throughput, 1/s"] for row in sheet_rows(path, "Trials", 2, values=False)]
+    assert isclose(cells[0], 10 * found.value) and all(str(cell).startswith("=") for cell in cells[1:])
 
 
 def test_probe_rows_hold_every_request_with_curl_s_eleven_variables(plain: Any) -> None:

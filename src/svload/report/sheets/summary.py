@@ -314,6 +314,7 @@ def _fill_group(
     written = {}
     if success and success.value is not None:
         written[f"{group}.success_rate"] = (f"={ok_cell}/{due_cell}", success.value)
-    if throughput and throughput.value is not None and kept_s:
+    # A fixed amount of work is divided by the time that it took.
+    if throughput and throughput.value and kept_s and isclose(throughput.n / kept_s, throughput.value):
         written[f"{group}.throughput"] = (f"={done_cell}/{sheet.range(row, 6)}", throughput.value)
     return written
