@@ -9,8 +9,10 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -26,7 +28,7 @@ from svload.model.results import Belief, Estimate, TrialSummary
 from svload.model.visible import plain_cell
 from svload.store import export_views, query, read_trial
 from svload.store.load_time import responses_ns
-from svload.store.sql import VIEWS
+from svload.store.sql import VIEWS, _cases
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +52,17 @@ def test_numbers_are_those_of_the_files(run: SyntheticRun) -> None:
     assert totals == [(group.name, group.due) for group in trial.summary.groups]
     counts = found("sum(count)::bigint", "histograms", "and metric_name = 'failed_response'")
     assert counts == [(sum(group.failed for group in trial.summary.groups),)]
+
+
+def test_factors_keep_a_column_each_whatever_their_case() -> None:
+    """DuckDB finds names in any case, and would answer with the first."""
+    levels = {"Excluded": "a", "cache": "b", "Cache": "c"}
+    case = SimpleNamespace(name="TC0", excluded=None, levels=levels)
+    lock = SimpleNamespace(cases=[case], factors=[SimpleNamespace(name=name) for name in levels])
+    with duckdb.connect() as connection:
+        connection.register("cases", _cases(lock))
+        found = connection.execute("select factor_Excluded, cache, factor_Cache from cases").fetchall()
+    assert found == [("a", "b", "c")]
 
 
 def test_an_empty_run_has_the_same_tables(tmp_path: Path) -> None:

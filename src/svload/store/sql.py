@@ -245,7 +245,9 @@ def _cases(lock: Any) -> pa.Table:
         "excluded": [case.excluded for case in lock.cases],
     }
     for factor in lock.factors:
-        name = factor.name if factor.name not in columns else f"factor_{factor.name}"
+        name = factor.name
+        while name.lower() in map(str.lower, columns):  # names of columns are alike in any case
+            name = f"factor_{name}"
         columns[name] = [case.levels.get(factor.name) for case in lock.cases]
     return pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
 
