@@ -43,6 +43,7 @@ seen_total{path="/{id}"} 8 1520879607.789 # {trace="x"} 0.67
 seen_total 9 1.520879607789e+09 # {trace="x"} 0.67
 # TYPE handles_total gauge
 handles_total 4
+  spaced { path = "/a" , code="1" } 5
 odd{path="a\u2028b"} 6
 broken{
 not_a_number NaN
@@ -65,6 +66,7 @@ def test_a_page_becomes_readings_by_label() -> None:
         ("path=/{id}", "seen_total"): 8,
         ("", "seen_total"): 9,
         ("", "handles"): 4,
+        ("code=1 path=/a", "spaced"): 5,
         ("path=a\u2028b", "odd"): 6,
         ("", "series_left_out"): 0,
     }
@@ -89,7 +91,7 @@ def test_the_page_is_asked_at_its_url() -> None:
     with server(answer) as (port, connections):
         url = f"http://127.0.0.1:{port}/metrics?x=1"
         monitor = PrometheusMonitor("app", {"admin": {"prometheus": {"url": url}}})
-        assert len(list(monitor.sample())) == len(list(monitor.sample())) == 14
+        assert len(list(monitor.sample())) == len(list(monitor.sample())) == 15
         monitor.close()
     assert asked == [b"/metrics?x=1"] * 2
     assert len(connections) == 1, "one kept connection"

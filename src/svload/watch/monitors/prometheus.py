@@ -19,10 +19,12 @@ _MOST_LETTERS = 120
 _LONGEST_LINE = 10_000
 """Characters of a series with its labels, which a regular expression finds; longer ones are left out."""
 _LINE = re.compile(
-    r'([A-Za-z_:][A-Za-z0-9_:]*)(?:\{((?:[^"}]|"(?:[^"\\]|\\.)*")*)\})?\s+(\S+)(?:\s+-?[\d.]+(?:[eE][+-]?\d+)?)?\s*(?:# .*)?'
+    r"\s*([A-Za-z_:][A-Za-z0-9_:]*)"
+    r'(?:\s*\{((?:[^"}]|"(?:[^"\\]|\\.)*")*)\})?'
+    r"\s+(\S+)(?:\s+-?[\d.]+(?:[eE][+-]?\d+)?)?\s*(?:# .*)?"
 )
 """A sample; in OpenMetrics, its time may be a fraction or have an exponent, and an exemplar may follow."""
-_LABEL = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)="((?:[^"\\]|\\.)*)"')
+_LABEL = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)\s*=\s*"((?:[^"\\]|\\.)*)"')
 _PARTS = ("_bucket", "_sum", "_count", "_created")
 
 
