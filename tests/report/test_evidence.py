@@ -47,6 +47,19 @@ def test_a_trials_lines() -> None:
     assert evidence_lines(Evidence()) == []
 
 
+@pytest.mark.parametrize(
+    ("monitor", "name", "limit", "shown"),
+    [
+        ("quota", "memory limit", 2**29, "512 MiB"),
+        ("link", "link rate out", 1.25e6, "1.25 MB/s"),
+        ("quota", "CPU quota", 0.5, "0.5"),
+    ],
+)
+def test_a_limit_of_bytes_has_its_unit(monitor: str, name: str, limit: float, shown: str) -> None:
+    found = evolve(USE, monitor=monitor, name=name, entity="", limit=limit)
+    assert f"62 % of {shown} on average" in evidence_lines(Evidence(limits=(found,)))[0]
+
+
 def test_a_cases_lines_and_what_gave_way_first() -> None:
     assert evidence_lines(CASE) == [
         "● accept queue of cache (8080): 62 % of 128 on average, 101 % at most, first full 2.1 s into the "

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from statistics import median
 
 from svload.analysis.evidence import first_to_fail, owner, what_failed
@@ -18,7 +19,7 @@ from svload.model.evidence import (
     RefusalCount,
 )
 from svload.model.results import Estimate, TrialResult
-from svload.model.units import rounded, show_duration
+from svload.model.units import rounded, show_duration, show_rate, show_size
 from svload.report.wording.spelling import show_share
 
 STATE_MARK: dict[LimitState, str] = {"reached": "●", "approached": "◐", "clear": "○"}
@@ -87,10 +88,26 @@ def _limit(one: LimitUse | CaseLimit) -> LimitLine:
         what=owner(one.name, one.service, one.entity),
         share=show_share(one.share, 3),
         peak=show_share(one.peak_share, 3),
-        of=rounded(one.limit, 4),
+        of=_amount(one),
         first="" if one.first_s is None else show_duration(one.first_s),
         trials=trials,
     )
+
+
+def _amount(one: LimitUse | CaseLimit) -> str:
+    """Return the limit itself, of bytes with its unit."""
+    metric = _compared().get((one.monitor, one.name), "")
+    if metric.endswith("_bytes"):
+        return show_size(one.limit)
+    return show_rate(one.limit) if metric.endswith("_bytes_total") else rounded(one.limit, 4)
+
+
+@cache
+def _compared() -> dict[tuple[str, str], str]:
+    """Return (monitor, limit's name) → the metric that is compared with the limit."""
+    from svload.watch import load_monitors
+
+    return {(monitor.name, one.name): one.used for monitor in load_monitors() for one in monitor.limits}
 
 
 def refusal_lines(refusals: Iterable[RefusalCount | CaseRefusal]) -> list[RefusalLine]:
