@@ -143,9 +143,9 @@ def test_a_scenario_has_a_row_a_step(reported: Reporter) -> None:
         probe = {key: one for key, one in case.metrics.items() if key.startswith("probe.") and one.value}
         steps = {
             key.replace("probe", f"probe.{step}", 1): evolve(
-                one, value=factor * one.value, low=None, high=None
+                one, value=factor * one.value, low=None, high=None, why=why
             )
-            for step, factor in (("login", 0.5), ("order", 2.0))
+            for step, factor, why in (("login", 0.5, ""), ("order", 2.0, "grows"))
             for key, one in probe.items()
         }
         cases.append(evolve(case, metrics={**case.metrics, **steps}))
@@ -154,6 +154,9 @@ def test_a_scenario_has_a_row_a_step(reported: Reporter) -> None:
     assert names[:3] == [findings.cases[0].case, "  └ login", "  └ order"]
     medians = next(one for one in table.columns if one.heading == "probe p50").cells
     assert medians[1].text and medians[1].text != medians[2].text
+    assert medians[2].text.endswith("°") and any(
+        "or grows with the run's length" in one for one in table.notes
+    )
 
 
 def test_narrow_terminals_lose_the_least_needed_columns(reported: Reporter) -> None:

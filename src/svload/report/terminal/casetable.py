@@ -96,7 +96,7 @@ def case_table(findings: Findings, width: int) -> CaseTable:
     rows = [row for case in shown for row in (_Row(case), *(_Row(case, step) for step in steps))]
     keys = _keys(findings, numbers.group)
     columns = fit(_columns(numbers, rows, keys), width)
-    notes = _legend(numbers, shown, keys, [column.heading for column in columns])
+    notes = _legend(numbers, rows, keys, [column.heading for column in columns])
     headings = {column.heading for column in columns}
     unseen = [_heading(key, numbers.group) for key, keep in keys.items() if keep == _KEPT]
     headings |= {_SUCCESS} if _all_ok(numbers, shown) else set()  # a note says so
@@ -126,14 +126,20 @@ def _keys(findings: Findings, group: str) -> dict[str, int]:
     return {key: keys[key] for key in dict.fromkeys([*percentiles, *keys])}
 
 
-def _legend(
-    table: Numbers, cases: Sequence[CaseResult], keys: Iterable[str], headings: Sequence[str]
-) -> list[str]:
+def _legend(table: Numbers, rows: Sequence[_Row], keys: Iterable[str], headings: Sequence[str]) -> list[str]:
     """Return the meaning of cells that need an explanation, if there are any."""
     shown = [key for key in keys if _heading(key, table.group) in headings]
-    numbers = [table.of_case(case, key) for case in cases for key in shown]
+    cases = [row.case for row in rows if not row.step]
+    of_cases = [table.of_case(case, key) for case in cases for key in shown]
+    of_steps = [
+        table.of_case(row.case, key)
+        for row in rows
+        for key in (_step_key(table, row.step, key) for key in shown if row.step)
+        if key in row.case.metrics
+    ]
+    numbers = [*of_cases, *of_steps]
     found = [rule] if (rule := marks_rule(numbers)) else []
-    if "n" in headings and any(one.believed < one.made for one in numbers):
+    if "n" in headings and any(one.believed < one.made for one in of_cases):
         found.append("n: trials that count, of those that were made")
     if cases and _SUCCESS not in headings and _all_ok(table, cases):
         found.append("ok: 100 % in every case")
@@ -208,8 +214,7 @@ def _server(row: _Row) -> Cell:
 def _number(numbers: Numbers, row: _Row, key: str, whole: bool) -> Cell:
     """Return a number with its own mark; of a step its own number, if it is a traffic group's."""
     if row.step:
-        owner = split_metric(key)[0]
-        key = f"{owner}.{row.step}{key.removeprefix(owner)}" if owner == numbers.group else ""
+        key = _step_key(numbers, row.step, key)
         if key not in row.case.metrics:
             return Cell("")
     if row.case.trials and _none_ok(numbers, row.case, key):
@@ -221,6 +226,12 @@ def _number(numbers: Numbers, row: _Row, key: str, whole: bool) -> Cell:
     brief = found.marked if row.case.trials else "–"
     text = f"{found.whole} {found.mark}".rstrip() if whole and row.case.trials else brief
     return Cell(text, kind, brief)
+
+
+def _step_key(numbers: Numbers, step: str, key: str) -> str:
+    """Return a step's own metric; "" for one of a service, or of another group."""
+    owner = split_metric(key)[0]
+    return f"{owner}.{step}{key.removeprefix(owner)}" if owner == numbers.group else ""
 
 
 def _none_ok(numbers: Numbers, case: CaseResult, key: str) -> bool:
