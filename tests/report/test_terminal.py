@@ -212,6 +212,15 @@ def test_why_lists_every_doubtful_check_with_its_remedy(reported: Reporter, show
     assert trial.verdict.remedy in text
 
 
+def test_why_says_which_numbers_rest_on_few_requests(reported: Reporter, shown: Shown) -> None:
+    """Also of a rough one."""
+    findings = doubted(reported("plain").findings, {"TC0.r1": {MEDIAN: "WEAK"}})
+    first, *_ = findings.trials
+    few = {key: evolve(first.metrics[key], weak=key in (MEDIAN, TAIL)) for key in first.metrics}
+    text = shown(show_why, evolve(first, metrics=few), findings, width=2000)
+    assert text.count("few requests") == 2
+
+
 @pytest.mark.parametrize("width", [80, 100, 120])
 def test_why_fits(reported: Reporter, shown: Shown, width: int) -> None:
     findings = outcomes(doubted(reported("plain").findings, {"TC0.r1": {TAIL: "REFUSED", MEDIAN: "WEAK"}}))

@@ -136,7 +136,14 @@ def _numbers(trial: TrialResult, findings: Findings | None) -> list[Number]:
 
 
 def _value(one: Number) -> str:
-    return one.whole if one.value is not None else f"– ({one.why_words or one.text})"
+    if one.value is None:
+        return f"– ({one.why_words or one.text})"
+    return f"{one.whole} ({_support(one)})" if one.thin else one.whole
+
+
+def _support(one: Number) -> str:
+    """Return what the mark ° stands for elsewhere; "" for a number without it."""
+    return "" if not one.thin else "few requests" if one.few else "grows with the run's length"
 
 
 def _table(out: Console, numbers: list[Number]) -> None:
@@ -144,7 +151,8 @@ def _table(out: Console, numbers: list[Number]) -> None:
     for one in numbers:
         as_measured = f"as measured {one.why_words}" if one.as_measured is not None else ""
         why = list_words([cause(check) for check in one.doubts])
-        text = "; ".join(part for part in (one.bound, why, as_measured) if part)
+        support = "" if one.refused else _support(one)
+        text = "; ".join(part for part in (one.bound, why, support, as_measured) if part)
         table.add_row("", Text(visible(number_words(one.key))), Text(visible(one.text)), Text(visible(text)))
     out.print(table)
 
