@@ -233,7 +233,9 @@ def test_it_is_found_by_its_own_pid_and_its_log_is_read_once(monitor: JvmMonitor
     data.write_bytes(later)
     assert values(monitor)["gc_pause_seconds"] == pytest.approx(0.3)
     data.unlink()
+    (tmp_path / "log").write_text("")
+    assert logged("java.lang.OutOfMemoryError: after a rotation\n")["out_of_memory_total"] == 3
     found = logged("Terminating due to java.lang.OutOfMemoryError: Java heap space\n")
-    assert found == {"out_of_memory_total": 3}, "the end that it caused hides nothing"
+    assert found == {"out_of_memory_total": 4}, "the end that it caused hides nothing"
     with pytest.raises(ProcessLookupError, match="no Java virtual machine of app"):
         values(monitor)

@@ -113,6 +113,7 @@ class JvmMonitor(Monitor):
     def _told(self) -> int:
         """Return how often the log has reported lack of memory so far; each part of it is read once."""
         size = _size(self._log)
+        self._read_to = self._read_to if size >= self._read_to else 0  # it was emptied, or begun again
         if size > self._read_to:
             begin = max(self._read_to, size - _MOST_BYTES)
             with open(self._log, "rb") as file:
