@@ -23,6 +23,7 @@ from svload.store.foreign.jtl import read_jtl, thread_group
 from svload.store.foreign.jtl_xml import read_jtl_xml
 from svload.store.foreign.lines import CUT
 from svload.store.foreign.locust import MOST_SECONDS_A_ROW
+from svload.store.foreign.nested import PLAIN, TRANSACTION, requests_among
 from svload.store.foreign.run import form_of, read_foreign
 from svload.store.foreign.stamps import day_first, has_fraction, is_stamp, unix_ms
 from svload.store.foreign.tabulate import MOST_STEPS
@@ -469,6 +470,36 @@ def test_rows_that_are_requests(name: str, tmp_path: Path) -> None:
     assert sorted(read.labels[code] for code in read.label.tolist()) == sorted(stand)
     assert [note for note in read.notes if "left out" in note] == [] if not sentence else True
     assert any(sentence in note for note in read.notes) or not sentence
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_rows_are_the_same_looked_at_in_pieces(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "a.jtl", CASES[name][0])
+    whole = read_jtl(path)
+    monkeypatch.setattr("svload.store.foreign.nested._AT_ONCE", 1)
+    again = read_jtl(path)
+    assert (again.label.tolist(), again.notes) == (whole.label.tolist(), whole.notes)
+
+
+def test_nested_rows_are_looked_at_without_much_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A transaction of two requests, many times."""
+    monkeypatch.setattr("svload.store.foreign.nested._AT_ONCE", 1_000)
+    times = 10_000
+    begun = np.repeat(np.arange(times) * 200, 3) + np.tile((0, 0, 60), times)
+    spent, label = np.tile((150, 50, 80), times), np.tile((0, 1, 2), times)
+    kind = np.where(label == 0, TRANSACTION, PLAIN)
+    tracemalloc.start()
+    try:
+        kept, (note,) = requests_among(
+            begun * 10**6, spent * 10**6, np.zeros_like(label), label, kind, ["buy", "cart", "pay"]
+        )
+        assert tracemalloc.get_traced_memory()[1] < 120 * len(label)
+    finally:
+        tracemalloc.stop()
+    assert kept is not None and kept.tolist() == (label > 0).tolist()
+    assert note.startswith("10,000 rows of transactions") and note.endswith("(buy: 10,000).")
 
 
 def test_another_threads_samples_are_never_parts(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,9 @@ PLAIN, TRANSACTION, UNKNOWN = 0, 1, 2
 """What may hold other samples: a request, whose samples are its parts; a transaction, whose samples are
 requests; or either, in a file without the columns that distinguish them."""
 _PART = re.compile(r"(?P<whole>.+)-\d+", re.DOTALL)
+_KEPT = -1
+_AT_ONCE = 100_000
+"""Rows that are looked at together: as Python's numbers they take 300 bytes each."""
 _NAMED = 5
 _LONGEST = 80
 """Characters of a label in a sentence."""
@@ -43,23 +46,36 @@ def requests_among(
     within, outermost = _within(begun_ns[order], ended[order], thread[order])
     if not within.any():
         return None, []
-    rows = order[within | outermost]
-    out = _left_out(
-        rows.tolist(),
-        thread[rows].tolist(),
-        begun_ns[rows].tolist(),
-        ended[rows].tolist(),
-        label[rows].tolist(),
-        kind[rows].tolist(),
-        whole_of(labels).tolist(),
-    )
-    kept = np.ones(len(order), dtype=bool)
+    nested = within | outermost
+    rows, begins = order[nested], np.flatnonzero(outermost[nested])
+    whole = whole_of(labels).tolist()
+    roles = np.full(len(order), _KEPT, dtype=np.int8)
+    for some in _pieces(rows, begins):
+        out = _left_out(
+            some.tolist(),
+            thread[some].tolist(),
+            begun_ns[some].tolist(),
+            ended[some].tolist(),
+            label[some].tolist(),
+            kind[some].tolist(),
+            whole,
+        )
+        roles[list(out)] = list(out.values())
     notes: list[str] = []
     for role in (TRANSACTION, PLAIN):
-        gone = [row for row, why in out.items() if why == role]
-        kept[gone] = False
-        notes += left_out(Counter(labels[code] for code in label[gone].tolist()), role)
-    return kept, notes
+        counts = np.bincount(label[roles == role], minlength=len(labels)).tolist()
+        notes += left_out(Counter({labels[code]: count for code, count in enumerate(counts) if count}), role)
+    return roles == _KEPT, notes
+
+
+def _pieces(rows: Ints, begins: Ints) -> Iterator[Ints]:
+    """Yield the rows some at a time, cut before samples that lie within no other."""
+    first = 0
+    while first < len(rows):
+        place = int(np.searchsorted(begins, first + _AT_ONCE))
+        last = int(begins[place]) if place < len(begins) else len(rows)
+        yield rows[first:last]
+        first = last
 
 
 def left_out(counted: Counter[str], role: int) -> list[str]:
