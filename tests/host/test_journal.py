@@ -175,7 +175,8 @@ def setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def set_to(lab: Path, setting: Path, value: str, found: str | None = None, **changed: Any) -> None:
     log = Journal(lab)
     old = setting.read_text()
-    number = log.announce("sysctl", **{"name": "vm.x", "old": old, "value": value, "network": "", **changed})
+    where = {"network": "", "boot_id": linux.boot_id()}
+    number = log.announce("sysctl", **{"name": "vm.x", "old": old, "value": value, **where, **changed})
     setting.write_text(value if found is None else found)
     if found is not None:
         log.found(number, set_to=found)
@@ -189,8 +190,9 @@ def set_to(lab: Path, setting: Path, value: str, found: str | None = None, **cha
         ("A", [{"value": "B"}], "theirs", [], "theirs"),
         ("1\t2\t3\n", [{"value": "4 5 6", "found": "4\t5\t7\n"}], None, ["1 2 3"], "1\t2\t3\n"),
         ("A", [{"value": "B", "name": "net.ipv4.x", "network": "net:[1]"}], None, [], "B"),
+        ("A", [{"value": "B", "boot_id": "another boot"}], None, [], "B"),
     ],
-    ids=["all changes", "changed by others", "in the kernel's own form", "another namespace"],
+    ids=["all changes", "changed by others", "in the kernel's own form", "another namespace", "another boot"],
 )
 def test_a_setting_goes_back(
     lab: Path, setting: Path, old: str, changes: Any, then: Any, undone: Any, left: str

@@ -3,8 +3,8 @@ them.
 
 One JSON object per line: `{"entry": n, "kind": …}` announces a change, `{"found": n, …}` adds its results,
 `{"done": n}` marks it as undone. A torn last line announces a change that was not made. Undoing is idempotent
-and checks before it acts: a process by start time and boot, a setting by the value that we set, a cgroup's
-folder by being ours.
+and checks before it acts: a process by start time and boot, a setting by boot and the value that we set, a
+cgroup's folder by being ours.
 """
 
 from __future__ import annotations
@@ -238,11 +238,13 @@ def _is_marked(pid: int, mark: str) -> bool:
 
 
 def _undo_sysctl(entry: Entry) -> str | None:
-    """Restore the old value if ours is still set, in the network namespace where it was set.
+    """Restore the old value if ours is still set, in the boot and the network namespace where it was set.
 
-    A lab's namespace is gone with the lab. Raises OSError if the machine's setting would have to be restored
-    from within another namespace.
+    A lab's namespace is gone with the lab, and every setting's value with the boot. Raises OSError if the
+    machine's setting would have to be restored from within another namespace.
     """
+    if entry["boot_id"] != linux.boot_id():
+        return None
     name = entry["name"]
     if name.startswith("net.") and entry["network"] != linux.namespace("net"):
         if entry.get("layer") == "machine":

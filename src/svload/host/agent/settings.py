@@ -91,8 +91,8 @@ class Settings:
         was = {"old": now, "back": self._back(name, now)}
         if held:
             was = {key: held.what[key] for key in was}
-        network = linux.namespace("net")
-        what: Entry = {"name": name, **was, "value": value, "network": network, "layer": layer}
+        where = {"network": linux.namespace("net"), "boot_id": linux.boot_id()}
+        what: Entry = {"name": name, **was, "value": value, **where, "layer": layer}
         entry = self._journal.announce("sysctl", **what)
         try:
             path.write_text(value, encoding="utf-8")
