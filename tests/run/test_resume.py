@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tests.evolve import evolve
 from tests.run.test_before import write_study
 from tests.support import make_run
 
@@ -17,7 +18,7 @@ from svload.model.errors import SvloadError
 from svload.run import begin
 from svload.run.inputs import row_count, tables_of, write_table
 from svload.run.trust import Allowed, allow_file
-from svload.store import hold_run, unfinished_runs
+from svload.store import hold_run, unfinished_runs, write_artefact
 
 
 def test_the_newest_unfinished_run_is_found_and_a_finished_one_is_not(tmp_path: Path):
@@ -28,6 +29,16 @@ def test_the_newest_unfinished_run_is_found_and_a_finished_one_is_not(tmp_path: 
     assert caught.value.problems[0].code == "run-not-found"
     open_run = make_run(tmp_path, cases=2, replicates=1, faults={"*.r1": "unsealed"})
     assert [run.path.name for run in unfinished_runs(tmp_path)] == [open_run.path.name]
+
+
+def test_a_run_whose_plan_is_all_does_not_go_on(tmp_path: Path):
+    """It was killed between its last seal and the line that it is complete: `--for` adds trials only to turns."""
+    run = make_run(tmp_path, cases=2, replicates=1)
+    write_artefact(run.lock_path, evolve(run.lock(), measure__within_s=60.0))
+    run.events.write_text("")
+    with pytest.raises(SvloadError) as caught:
+        api.resume(None, api.Choices(out=tmp_path), lambda event: None)
+    assert caught.value.problems[0].code == "run-not-found"
 
 
 def test_resume_refuses_another_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

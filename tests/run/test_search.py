@@ -23,12 +23,13 @@ from svload.model.errors import ExitCode, SvloadError
 from svload.model.events import Event
 from svload.model.plan import Batch
 from svload.model.results import Estimate, Outage, TrialResult
-from svload.model.study import Comparison, Lock
+from svload.model.study import Lock
 from svload.model.units import parse_quantity
 from svload.report.terminal.live import search_line
 from svload.report.wording.search_rows import search_outcome
 from svload.run.policies.base import Sealed, Verdicts
 from svload.run.policies.capacity import capacity, first_batch, so_far
+from svload.run.policies.of_study import adds_batches
 from svload.store import Journal, RunDir, read_trial, unfinished_runs
 from svload.store.seal import write_artefact
 from svload.study.quick_load import QuickLoad
@@ -388,33 +389,23 @@ def test_the_exit_code_is_the_gate_s(study: Study, at_least: Any, breaks_above: 
     assert verdict_exit(findings_of(capacity=shown)) is code, shown.sentence
 
 
-GATE = Comparison(
-    name="users", factor="users", baseline="1", metric="response.p50", fail_if="worse by more than 5 %"
-)
-
-
-@pytest.mark.parametrize("kind", ["search", "gate", "until", "for"])
-def test_a_run_killed_between_batches(study: Study, tmp_path: Path, kind: str) -> None:
+def test_a_search_killed_between_batches(study: Study, tmp_path: Path) -> None:
     """All that is planned is sealed, and yet it continues: only its journal can state that it is complete."""
     lock = lock_of(study(), that=CRITERION)
     run = RunDir.create(tmp_path / "runs", "bears")
     batch = first_batch(lock)
-    if kind != "search":
-        measure = {"until": {"until": 0.05}, "for": {"within_s": 60.0}}.get(kind, {})
-        compared = (GATE,) if kind == "gate" else ()
-        lock = evolve(lock, search=None, comparisons=compared, measure=evolve(lock.measure, **measure))
     write_artefact(run.lock_path, lock)
     write_artefact(run.batch_path(0), batch)
     for trial in batch.trials:
         run.trial(trial.trial).path.mkdir()
         run.trial(trial.trial).seal.write_text("{}")
     assert run.is_complete()
-    assert [one.name for one in unfinished_runs(tmp_path / "runs")] == [run.name]
+    assert [one.name for one in unfinished_runs(tmp_path / "runs", adds_batches)] == [run.name]
     with Journal(run.events) as journal:
         journal.write(Event("trial-sealed", {"trial": batch.trials[0].trial}), sync=True)
-        assert [one.name for one in unfinished_runs(tmp_path / "runs")] == [run.name]
+        assert [one.name for one in unfinished_runs(tmp_path / "runs", adds_batches)] == [run.name]
         journal.write(Event("run-ended", {"complete": True}), sync=True)
-    assert unfinished_runs(tmp_path / "runs") == []
+    assert unfinished_runs(tmp_path / "runs", adds_batches) == []
 
 
 @pytest.mark.parametrize("compared", [True, False])

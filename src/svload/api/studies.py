@@ -323,9 +323,10 @@ def resume(run_name: str | None, choices: Choices, emit: Emit) -> RunResult:
     be given again.
     """
     from svload import study
+    from svload.run.policies.of_study import adds_batches
     from svload.store import find_run, unfinished_runs
 
-    open_runs = unfinished_runs(choices.out) if run_name is None else []
+    open_runs = unfinished_runs(choices.out, adds_batches) if run_name is None else []
     if run_name is None and not open_runs:
         raise fail("run-not-found", path=choices.out, state="unfinished ")
     found = open_runs[0] if open_runs else find_run(str(run_name), choices.out)

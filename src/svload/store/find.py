@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from svload.model.errors import SvloadError, fail
@@ -57,21 +58,24 @@ def _strange(path: Path) -> SvloadError:
     return fail("run-damaged", path=path, reason="it is not a regular file")
 
 
-def unfinished_runs(out_dir: Path) -> list[RunDir]:
-    """Return the runs under `out_dir` that have no plan or planned trials without a seal, newest first."""
+def unfinished_runs(out_dir: Path, adds_batches: Callable[[Lock], bool] = lambda lock: False) -> list[RunDir]:
+    """Return the runs under `out_dir` that have no plan or planned trials without a seal, newest first.
+
+    With them those that ended between two batches: `adds_batches` says of which studies batches may follow
+    the planned ones, and no journal says that all of them were made.
+    """
     locks = sorted(out_dir.glob("*/study.lock.json"), key=lambda path: path.stat().st_mtime_ns, reverse=True)
     runs = [RunDir(path.parent.resolve()) for path in locks if not path.parent.is_symlink()]
-    return [run for run in runs if not _no_plain_file(run.path) and (not run.is_complete() or _goes_on(run))]
+    return [
+        run
+        for run in runs
+        if not _no_plain_file(run.path) and (not run.is_complete() or _is_between(run, adds_batches))
+    ]
 
 
-def _goes_on(run: RunDir) -> bool:
-    """Return whether a run whose next batch depends on its results ended between two batches: everything
-    planned is sealed, and no journal says that it is complete."""
+def _is_between(run: RunDir, adds_batches: Callable[[Lock], bool]) -> bool:
     try:
-        lock = Lock.read(run.lock_path)
-        measure = lock.measure
-        gated = any(one.fail_if for one in lock.comparisons)
-        if lock.search is None and measure.until is None and measure.within_s is None and not gated:
+        if not adds_batches(Lock.read(run.lock_path)):
             return False
         events = read_events(run.events).events
     except (SvloadError, OSError, ValueError):

@@ -42,6 +42,11 @@ def policy_of(lock: Lock) -> Policy | None:
     return None
 
 
+def adds_batches(lock: Lock) -> bool:
+    """Return whether batches may follow the study's first one."""
+    return policy_of(lock) is not None
+
+
 def so_far_of(lock: Lock, sealed: Sealed) -> dict[str, object]:
     """Return a live picture of the policy's decisions, as data of a `batch` event; empty if it has none."""
     if lock.search is None:
