@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from tests.servers import accepts, completed, wait_until
 
 from svload.host.clock import answerer, exchange
 from svload.host.clock.offset import WIDEST_NS, Exchange, Offset, estimate, over
+from svload.host.machine.linux import processes
 
 TRUE_NS = 987_654_321_000
 WORD = "an-unguessed-word"
@@ -77,9 +77,9 @@ def test_one_offset_for_a_whole_trial_holds_both_ends() -> None:
 
 def started(port: int, seconds: int, wrap: tuple[str, ...] = ()) -> dict[str, Any]:
     """Return the answerer's first output: its port, or the problem with which it ends."""
-    program, word = Path(answerer.__file__).read_text(encoding="utf-8"), {"SVLOAD_WORD": WORD}
-    words = [*wrap, sys.executable, "-", str(port), str(seconds)]
-    done = completed(words, input=program, env={**os.environ, **word})
+    program = Path(answerer.__file__).read_text(encoding="utf-8")
+    words = [*wrap, sys.executable, "-I", "-c", answerer.STARTER, str(port), str(seconds)]
+    done = completed(words, input=f"{WORD}\n{program}")
     said: dict[str, Any] = json.loads(done.stdout)
     assert done.returncode == ("problem" in said), done.stderr
     return said
@@ -125,6 +125,17 @@ def test_who_does_not_know_the_word_gets_no_answer_and_a_taken_port_is_reported(
         exchange.tell_to_end("127.0.0.1", port, "a-guess")
         assert accepts(port)
         assert started(port, 5)["problem"] == "fleet-port-taken"
+
+
+def test_nobody_sees_the_word_of_an_answerer() -> None:
+    seen = []
+    with answering():
+        for one in processes():
+            with suppress(OSError):
+                folder = Path(f"/proc/{one.pid}")
+                seen.append((folder / "cmdline").read_bytes() + (folder / "environ").read_bytes())
+    (own,) = [text for text in seen if answerer.STARTER.encode() in text]
+    assert WORD.encode() not in own
 
 
 def test_it_ends_by_itself() -> None:

@@ -133,6 +133,7 @@ def _play(name: str, fleet: Fleet, inventory: Path, step: Step, **variables: Any
     programs = {
         "svload_machine": str(Path(machine_program.__file__)),
         "svload_answerer": str(Path(answerer.__file__)),
+        "svload_starter": answerer.STARTER,
         "svload_default_port": DEFAULT_PORT,
     }
     ansible.play(name, inventory, fleet.names, {**programs, **variables}, on_event)

@@ -20,9 +20,8 @@ VARIABLES: Mapping[str, str] = {
     "COLUMNS": "width of tables where stdout is no terminal; default 100",
 }
 """Name → what it does."""
-OWN = ("SVLOAD_LAB", "SVLOAD_CHILD", "SVLOAD_WORD")
-"""Variables that svload sets in processes it starts: the lab, the process, and the word that callers of a
-fleet's clock answerer must know."""
+OWN = ("SVLOAD_LAB", "SVLOAD_CHILD")
+"""Variables that svload sets in processes it starts: the lab and the process."""
 
 
 def state_dir() -> Path:

@@ -1,10 +1,10 @@
 """Answers another machine's requests about this one's clocks and the link between them. Imports only the
 standard library.
 
-`python answerer.py PORT SECONDS` with the callers' secret word in $SVLOAD_WORD (`fleet check` sends this file
-to the standard input of machines without svload). It prints {"port": N} once it listens, detaches from its
-starter, and ends after SECONDS or on request. Port 0 means a free one. A connection begins with the word and
-a line feed; then, in network byte order:
+`python -c STARTER PORT SECONDS` with the callers' secret word and this file on standard input (`fleet check`
+sends both to machines without svload). It prints {"port": N} once it listens, detaches from its starter, and
+ends after SECONDS or on request. Port 0 means a free one. A connection begins with the word and a line feed;
+then, in network byte order:
 
 P number(8)      → number(8) received(8) answered(8) of CLOCK_MONOTONIC, received(8) answered(8) of CLOCK_REALTIME, all ns
 D milliseconds(4)  → zeros for that time (10 s at most), then the end
@@ -24,6 +24,10 @@ import sys
 import threading
 import time
 
+STARTER = (
+    "import sys; sys.argv.append(sys.stdin.buffer.readline().decode().strip()); exec(sys.stdin.buffer.read())"
+)
+"""Reads the word, a line, and then the program: in its arguments or environment others could see the word."""
 PING = struct.Struct("!Q")
 PONG = struct.Struct("!Qqqqq")
 TIME = struct.Struct("!I")
@@ -113,7 +117,7 @@ def exactly(connection: socket.socket, size: int) -> bytes:
 
 def main(words: list[str]) -> int:
     """Listen, print the port, detach from the starter, answer."""
-    port, seconds, word = int(words[0]), int(words[1]), os.environ["SVLOAD_WORD"].encode()
+    port, seconds, word = int(words[0]), int(words[1]), words[2].encode()
     try:
         listening = listen(port)
     except OSError as why:
