@@ -9,12 +9,15 @@ import signal
 import subprocess
 import sys
 import threading
+import time
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from tests.bounds import HANG_S
+from tests.servers import wait_until
 
 from svload.host.agent.journal import Journal
 from svload.host.agent.leftovers import finish_leftovers
@@ -112,8 +115,8 @@ def _own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SVLOAD_STATE", str(tmp_path))
 
 
-def test_a_keeper_that_does_not_come_up_in_time_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "UP_TIMEOUT_S", 0.1)
+def test_a_keeper_that_outlives_its_lease_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept, "END_TIMEOUT_S", 0.1)
     monkeypatch.setattr(kept, "python", lambda *words: [sys.executable, "-c", "import time; time.sleep(60)"])
     started: list[subprocess.Popen[bytes]] = []
 
@@ -122,9 +125,40 @@ def test_a_keeper_that_does_not_come_up_in_time_is_ended(monkeypatch: pytest.Mon
         return started[-1]
 
     monkeypatch.setattr(kept, "subprocess", SimpleNamespace(Popen=start, DEVNULL=subprocess.DEVNULL))
-    with pytest.raises(SvloadError, match=r"not up within 0\.1 s"):
-        kept.keep(LOCK, 60.0)
+    with pytest.raises(SvloadError, match=r"lease ended before it was up, and 0\.1 s later"):
+        kept.keep(LOCK, 0.0)
     assert started[0].wait(HANG_S) == -signal.SIGTERM
+
+
+def test_a_lab_that_is_not_up_when_its_lease_ends_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing else limits the time in which it comes up, since a build may take long."""
+
+    class Building:
+        def __init__(self, *words: Any, should_stop: Any, **more: Any) -> None:
+            self._should_stop = should_stop
+
+        def up(self) -> None:
+            wait_until(self._should_stop)
+            raise fail("interrupted")
+
+        def down(self) -> None:
+            downs.append(True)
+
+    downs: list[bool] = []
+    agent = SimpleNamespace(dir=tmp_path, cores=(0,), joined=nullcontext)
+    config = SimpleNamespace(services=(), secrets={}, sysctl={})
+    lock = SimpleNamespace(valid_cases=["c"], study_dir=".", trusted=False)
+    monkeypatch.setattr(keeper, "Lab", Building)
+    monkeypatch.setattr(keeper, "Lock", SimpleNamespace(read=lambda path: lock))
+    monkeypatch.setattr(keeper, "study", SimpleNamespace(resolve=lambda lock, case: config))
+    monkeypatch.setattr(keeper, "needs_own_network", lambda config: False)
+    monkeypatch.setattr(keeper, "start_agent", lambda *words, **more: nullcontext(agent))
+    monkeypatch.setattr(signal, "signal", lambda number, handler: None)
+    assert keeper.main(tmp_path, time.time() + 0.2) == 0
+    assert downs
+    assert not (tmp_path / "failure.json").exists()
 
 
 def test_a_reset_that_fails_is_reported(tmp_path: Path) -> None:

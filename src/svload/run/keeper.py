@@ -21,7 +21,7 @@ from svload import study
 from svload.host import cache_dir, labs_dir, split_cores, start_agent
 from svload.host.agent.unix_socket import is_own, listen
 from svload.lab import Lab, endpoints, needs_own_network
-from svload.model.errors import Problem, SvloadError
+from svload.model.errors import ExitCode, Problem, SvloadError
 from svload.model.events import Event
 from svload.model.outputs import write_output
 from svload.model.study import Lock
@@ -30,7 +30,11 @@ from svload.run.kept import FACTS, LOCK, SOCKET
 
 
 def main(folder: Path, until_wall: float) -> int:
-    """Hold the lab until the lease ends, or TERM or `down` is received."""
+    """Hold the lab until the lease ends, also while it comes up, or TERM or `down` is received."""
+
+    def has_ended() -> bool:
+        return time.time() >= until_wall
+
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
     lock = Lock.read(folder / LOCK)
     config = study.resolve(lock, lock.valid_cases[0])
@@ -39,7 +43,8 @@ def main(folder: Path, until_wall: float) -> int:
         with start_agent(place, f"lab {folder.name}", own_network=own_network) as agent, agent.joined():
             cores = split_cores(agent.cores)
             lab = Lab(config.services, agent, agent.dir, cache_dir(), cores.servers if cores.pinned else None, _note,
-                      study_dir=Path(lock.study_dir), secrets=config.secrets, sysctl=config.sysctl, trusted=lock.trusted)  # fmt: skip
+                      study_dir=Path(lock.study_dir), should_stop=has_ended, secrets=config.secrets,
+                      sysctl=config.sysctl, trusted=lock.trusted)  # fmt: skip
             try:
                 lab.up()
                 lab.stores.fill_all(config.objects, lock.seed)
@@ -48,6 +53,8 @@ def main(folder: Path, until_wall: float) -> int:
             finally:
                 lab.down()
     except SvloadError as error:
+        if error.exit_code is ExitCode.INTERRUPTED:  # by the end of its lease, which its starter reports
+            return 0
         problems = [
             without_logs(p, "A run of the study (svload run) keeps its logs.") for p in error.problems
         ]

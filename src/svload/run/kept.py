@@ -26,14 +26,17 @@ from svload.model.outputs import write_output
 from svload.model.private import private_folder
 from svload.model.study import Lock
 
-UP_TIMEOUT_S = 300.0
+END_TIMEOUT_S = 60.0
+"""How long a keeper may take to end after its lease, which stops a lab that is not up yet."""
 ASK_TIMEOUT_S = 60.0
 SOCKET, FACTS, LOCK, _ALIVE = "keeper.sock", "keeper.json", "keeper.lock.json", "alive"
 
 
 def keep(lock: Lock, lease_s: float) -> dict[str, Any]:
     """Start a keeper for the lab of `lock`'s first case; return its id, until and endpoints when it is up.
-    Raise SvloadError."""
+
+    The lab's own limits (of a build, of a start) and the lease bound the wait. Raise SvloadError.
+    """
     folder = _folder(f"{lock.name}-{os.getpid()}-{time.time_ns() % 10**6}")
     private_folder(folder)
     write_output(folder / LOCK, lock.to_json())
@@ -50,15 +53,14 @@ def keep(lock: Lock, lease_s: float) -> dict[str, Any]:
             start_new_session=True,
             pass_fds=[alive.fileno()],
         )
-    until = time.monotonic() + UP_TIMEOUT_S
+    until = time.monotonic() + lease_s + END_TIMEOUT_S
     try:
         while process.poll() is None:
             if (folder / FACTS).exists():
                 return dict(json.loads((folder / FACTS).read_text()))
             if time.monotonic() >= until:
-                raise fail(
-                    "lab-failed", reason=f"it was not up within {UP_TIMEOUT_S:g} s", hint=f"See {log}."
-                )
+                reason = f"its lease ended before it was up, and {END_TIMEOUT_S:g} s later it had not ended"
+                raise fail("lab-failed", reason=reason, hint=f"See {log}.")
             time.sleep(0.02)
     except BaseException:  # also Ctrl-C, which its session does not receive
         process.terminate()
