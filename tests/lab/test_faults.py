@@ -128,7 +128,7 @@ def test_a_store_that_holds_its_objects_in_memory_has_them_again(make: Callable[
     before = lab.stores.fill(objects, 1).table.columns()
     lab.faults.act("kill", "store", "", {})
     lab.faults.act("start", "store", "", {})
-    assert lab.stores.listed(objects, lab.facts()[objects.service]).columns() == before
+    assert lab.stores.listed(objects).columns() == before
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -51,11 +51,31 @@ def test_a_filled_store_is_found_again_by_a_sample(tmp_path: Path, monkeypatch: 
     assert again.table == first.table, "in the order of a listing"
 
 
+def stores_of(facts: Mapping[str, ServiceFacts], folder: Path) -> Stores:
+    """Return the stores of a lab with one service, by its servers."""
+    silent = (lambda event: None, folder, lambda: False)
+    return Stores(lambda name, key: facts[name], lambda service: list(facts), *silent, folder)
+
+
+def test_each_server_of_a_store_has_all_objects(tmp_path: Path) -> None:
+    """What distributes requests over replicas sends any of them to any server."""
+    one, two = Store(), Store()
+    with running(one, None) as first, running(two, None) as second:
+        stores = stores_of({"store[1]": first, "store[2]": second}, tmp_path)
+        table = stores.fill_all([OBJECTS], SEED)["objects"]
+        assert list(one.objects) and one.objects == two.objects
+        assert stores.listed(OBJECTS).columns() == table
+        two.objects.clear()
+        stores.refill(["store[2]"])
+    assert one.objects == two.objects
+    assert (len(one.puts), len(two.puts)) == (90, 180), "only the restarted server is filled again"
+
+
 def test_sets_that_share_containers_are_refused(tmp_path: Path) -> None:
     """Filling one would delete the other's objects."""
     store = Store()
     with running(store, None) as facts:
-        stores = Stores(lambda name, key: facts, lambda event: None, tmp_path, lambda: False, tmp_path)
+        stores = stores_of({"store": facts}, tmp_path)
         sets = [evolve(OBJECTS, name=name, count=count) for name, count in (("a-b", 90), ("ab", 45))]
         with pytest.raises(SvloadError, match="a-b and ab have the same names of containers"):
             stores.fill_all(sets, SEED)

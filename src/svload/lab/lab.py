@@ -112,7 +112,9 @@ class Lab:
         self._up: dict[str, _Up] = {}
         self._here = Place(self._starter)
         self.faults = LabFaults(self._standing_at, self._renewed)
-        self.stores = Stores(self._hold, self._tell, self._logs, should_stop, self._cache / "images")
+        self.stores = Stores(
+            self._hold, self._own, self._tell, self._logs, should_stop, self._cache / "images"
+        )
         self._planted: set[str] = set()
         self._fallen: set[str] = set()
         self._take(specs)
@@ -276,7 +278,7 @@ class Lab:
         if wanted and (lacking := self._lacks([self._servers[name] for name in wanted])):
             raise SvloadError(*lacking)
         self._bring_up(wanted)
-        self.stores.refill({service_of(name) for name in wanted})
+        self.stores.refill(wanted)
         return wanted
 
     def _adjust(self, name: str, before: ServiceSpec, old: KitOptions) -> bool:
@@ -429,13 +431,12 @@ class Lab:
         facts = self._describe(server)
         store = facts.admin.get("object_store")
         if store is not None and not store.get("data_dir"):
-            self.stores.refill({service_of(server)})
+            self.stores.refill({server})
 
-    def _hold(self, service: str, key: str) -> ServiceFacts:
-        """Make a store use the data of that name; return its facts."""
-        name = self._own(service)[0]
-        self._up[name].place.hold(name, f"{key}{self._keeps_as}")
-        return self._describe(name)
+    def _hold(self, server: str, key: str) -> ServiceFacts:
+        """Make a server of a store use the data of that name; return its facts."""
+        self._up[server].place.hold(server, f"{key}{self._keeps_as}")
+        return self._describe(server)
 
     def _describe(self, server: str) -> ServiceFacts:
         """Read its facts again and return them."""

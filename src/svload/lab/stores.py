@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,24 +20,28 @@ _OF = {"make": "containers", "put": "objects", "list": "objects"}
 
 
 class Stores:
-    """The sets of a lab that were filled. `hold(service, key)` makes a store use the data of that name and returns its
-    facts.
+    """The sets of a lab that were filled. `hold(server, key)` makes a store's server use the data of that name and
+    returns its facts.
 
-    `images` is the folder where pictures are kept.
+    `servers(service)` are a store's servers: each of several replicas has all objects, since requests go to any of
+    them. `images` is the folder where pictures are kept.
     """
 
     def __init__(
         self,
         hold: Callable[[str, str], ServiceFacts],
+        servers: Callable[[str], Sequence[str]],
         tell: Callable[[Event], None],
         logs: Path,
         should_stop: Callable[[], bool],
         images: Path,
     ) -> None:
-        self._hold, self._tell, self._logs, self._should_stop = hold, tell, logs, should_stop
+        self._hold, self._servers = hold, servers
+        self._tell, self._logs, self._should_stop = tell, logs, should_stop
         self._images = images
         self._keys: dict[str, str] = {}
         self._sets: dict[str, tuple[ObjectSet, int, Filled]] = {}
+        self._facts: dict[str, ServiceFacts] = {}
 
     def filled(self) -> dict[str, Filled]:
         """Return the contents of each set."""
@@ -60,37 +64,42 @@ class Stores:
             self._keys.setdefault(service, fill_key(sets, seed))
         return {one.table: self.fill(one, seed).table.columns() for one in objects if not self.holds(one)}
 
-    def fill(self, objects: ObjectSet, seed: int, on_progress: OnProgress | None = None) -> Filled:
-        """Fill a set, or find it filled already. Raises SvloadError fill-failed."""
-        name = objects.service
-        facts = self._hold(name, self._keys.setdefault(name, fill_key([objects], seed)))
-        found = fill(
-            objects,
-            facts,
-            seed,
-            images=self._images,
-            on_progress=on_progress or self._say_progress(name),
-            should_stop=self._should_stop,
-        )
-        for text in _told(name, objects, found):
-            self._tell(Event("notice", {"text": text}))
+    def fill(self, objects: ObjectSet, seed: int, only: Collection[str] = ()) -> Filled:
+        """Fill a set in each server of its store (or `only` in these), or find it filled there; return the last
+        one's. Raises SvloadError fill-failed."""
+        key = self._keys.setdefault(objects.service, fill_key([objects], seed))
         before = self._sets.get(objects.name)
-        if before and before[:2] == (objects, seed) and before[2].table != found.table:
-            reason = "after its restart it holds other objects than before"
-            raise fail("fill-failed", service=name, reason=reason, log=self._logs / name)
+        table = before[2].table if before and before[:2] == (objects, seed) else None
+        for server in only or self._servers(objects.service):
+            self._facts[server] = self._hold(server, key)
+            found = fill(
+                objects,
+                self._facts[server],
+                seed,
+                images=self._images,
+                on_progress=self._say_progress(server),
+                should_stop=self._should_stop,
+            )
+            for text in _told(server, objects, found):
+                self._tell(Event("notice", {"text": text}))
+            if table not in (None, found.table):
+                reason = "it holds other objects than before its restart, or than another of its servers"
+                raise fail("fill-failed", service=server, reason=reason, log=self._logs / server)
+            table = found.table
         self._sets[objects.name] = objects, seed, found
         return found
 
-    def listed(self, objects: ObjectSet, facts: ServiceFacts) -> ObjectTable:
-        """Return every URL of the set's accounts, as its store lists them now."""
+    def listed(self, objects: ObjectSet) -> ObjectTable:
+        """Return every URL of the set's accounts, as (the first server of) its filled store lists them now."""
+        facts = self._facts[self._servers(objects.service)[0]]
         return list_urls(objects, facts, self._say_progress(objects.service))
 
     def refill(self, restarted: Iterable[str]) -> None:
-        """Fill the sets of restarted services again."""
-        restarted_services = set(restarted)
+        """Fill the sets of these restarted servers again."""
+        names = set(restarted)
         for objects, seed, _ in list(self._sets.values()):
-            if objects.service in restarted_services:
-                self.fill(objects, seed)
+            if own := [name for name in self._servers(objects.service) if name in names]:
+                self.fill(objects, seed, own)
 
     def forget_but(self, objects: Sequence[ObjectSet]) -> set[str]:
         """Return the stores that have a set not among these, and forget their sets."""

@@ -48,7 +48,7 @@ def listed_urls(lock: Lock, emit: Callable[[Event], None]) -> dict[str, list[Any
             lab.up()
             lab.stores.fill_all(config.objects, lock.seed)
             for one in config.objects:
-                columns = lab.stores.listed(one, lab.facts()[one.service]).columns()
+                columns = lab.stores.listed(one).columns()
                 found["url"] += [f"http://{one.service}{path}" for path in columns["path"]]
                 for name, values in columns.items():
                     found[name] += values
