@@ -117,6 +117,14 @@ def test_controller_killed_the_load_is_silent_at_once(stage: Callable[..., Stage
     wait_until(lambda: not list_labs(lab.state))
 
 
+def test_whoever_comes_next_waits_for_the_agent_of_a_killed_controller(stage: Callable[..., Stage]) -> None:
+    lab = stage()
+    lab.kill("controller")
+    assert lab.finish_leftovers().strip() == ""
+    assert lab.everything_is_gone()
+    assert list_labs(lab.state) == []
+
+
 def test_killed_agent_and_keeper_are_cleaned_up_after(stage: Callable[..., Stage], isolate: bool) -> None:
     lab = stage()
     assert [(found.id, found.alive) for found in list_labs(lab.state)] == [("lab", True)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import namedtuple
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -215,6 +216,28 @@ def test_a_resumed_run_needs_room_for_what_is_left(tmp_path: Path, monkeypatch: 
     options = execution.Options(lambda event: None, lambda run, trial: {}, need_bytes=1_000)
     with pytest.raises(EnoughDisk):
         execution.execute(run, options)
+
+
+def test_what_a_killed_run_left_is_put_back_by_who_has_the_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The machine's lock is free as soon as that run is dead, and before its agent has put back its changes."""
+    steps = []
+
+    def lock(*args: object, **options: object) -> AbstractContextManager[None]:
+        steps.append("lock")
+        return nullcontext()
+
+    def put_back(emit: object) -> None:
+        steps.append("put back")
+        raise EnoughDisk
+
+    monkeypatch.setattr(execution, "machine_lock", lock)
+    monkeypatch.setattr(execution, "put_back", put_back)
+    run = RunDir(make_run(tmp_path, cases=2, replicates=1, faults={"TC1.r1": "unsealed"}).path)
+    with pytest.raises(EnoughDisk):
+        execution.execute(run, execution.Options(lambda event: None, lambda run, trial: {}))
+    assert steps == ["lock", "put back"]
 
 
 class EnoughDisk(Exception):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import signal
@@ -19,6 +20,8 @@ import pytest
 from tests.bounds import HANG_S
 from tests.servers import wait_until
 
+from svload.host.agent import leftovers
+from svload.host.agent.client import try_lock
 from svload.host.agent.journal import Journal
 from svload.host.agent.leftovers import finish_leftovers
 from svload.host.agent.unix_socket import listen
@@ -66,6 +69,21 @@ def test_what_is_put_back_and_what_cannot_be_is_reported_until_it_can(killed: Pa
     assert told() == []
     assert not killed.exists()
     assert told() == []
+
+
+def test_an_agent_that_outlives_its_killed_controller_is_waited_for(
+    killed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leftovers, "END_BOUND_S", 0.1)
+    owner = json.loads((killed / "owner.json").read_text()) | {"controller_start_ticks": -1}
+    (killed / "owner.json").write_text(json.dumps(owner))
+    lock = try_lock(killed)
+    try:
+        waiting, late = told()
+    finally:
+        os.close(lock)
+    assert waiting.data["text"] == "waiting: what a killed svload (killed) had changed is being put back"
+    assert "[not-undone]" in str(late.data["text"]) and "has not ended within 0.1 s" in str(late.data["text"])
 
 
 def matching(call: str) -> set[str]:

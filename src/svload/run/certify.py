@@ -7,7 +7,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -88,12 +88,11 @@ def _bench(
         text = f"waiting: another load runs on this machine ({owner})"
         emit(Event("notice", {"text": text, "waiting": owner}))
 
-    put_back(emit)
     owner = "svload doctor --certify"
-    with (
-        machine_lock(owner, wait_s, waiting),
-        start_agent(labs_dir() / f"certificate-{os.getpid()}", owner) as agent,
-    ):
+    with ExitStack() as stack:
+        stack.enter_context(machine_lock(owner, wait_s, waiting))
+        put_back(emit)
+        agent = stack.enter_context(start_agent(labs_dir() / f"certificate-{os.getpid()}", owner))
         cores = split_cores(agent.cores)
         lab = Lab(first.services, agent, agent.dir, cache_dir(), cores.servers if cores.pinned else None, emit,
                   study_dir=Path(lock.study_dir))  # fmt: skip

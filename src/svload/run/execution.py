@@ -232,7 +232,6 @@ class _Execution:
         for trial in self.run.planned_trials():
             self._config(trial)
         with ExitStack() as stack:
-            put_back(self.emit)
             self._standing_servers_answer()
             stack.enter_context(
                 machine_lock(
@@ -246,6 +245,7 @@ class _Execution:
             if self.waits_since is not None:
                 seconds = time.monotonic() - self.waits_since
                 self._say("phase", name="waiting", state="end", seconds=seconds)
+            put_back(self.emit)  # also of a run that was killed while this one waited for the machine
             self._look_round()
             if self.stop.is_set():
                 return

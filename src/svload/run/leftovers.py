@@ -13,8 +13,15 @@ Emit = Callable[[Event], None]
 
 
 def put_back(emit: Emit) -> None:
-    """Put back what can be; emit an event for each thing, whether that succeeded or not."""
-    report_leftovers(finish_leftovers(), emit)
+    """Put back what can be, or wait until the agent of a killed svload has; emit an event for each thing,
+    whether that succeeded or not."""
+
+    def waiting(lab: str) -> None:
+        emit(
+            Event("notice", {"text": f"waiting: what a killed svload ({lab}) had changed is being put back"})
+        )
+
+    report_leftovers(finish_leftovers(on_wait=waiting), emit)
 
 
 def report_leftovers(found: Iterable[Leftover], emit: Emit, machine: str = "") -> None:

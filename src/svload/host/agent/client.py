@@ -32,7 +32,8 @@ PROTOCOL = 1
 _START_BOUND_S = 30.0
 _REPLY_BOUND_S = 30.0
 _SEND_BOUND_S = 30
-_END_BOUND_S = 20.0
+END_BOUND_S = 20.0
+"""How long an agent may take to end and undo everything once its controller is gone."""
 _LOCK_BOUND_S = 1.0
 _MORE_S = 10.0
 
@@ -171,7 +172,7 @@ class Agent:
         with _gone(self.dir):
             self._hang_up()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._keeper.wait(timeout=_END_BOUND_S)
+            self._keeper.wait(timeout=END_BOUND_S)
 
     def __enter__(self) -> Self:
         return self
@@ -325,9 +326,11 @@ def _await_ready(folder: Path, descriptor: int) -> None:
 
 
 def _write_owner(folder: Path, owner: str, made: bool) -> None:
+    own = linux.process_stat("self")
+    assert own is not None
     text = json.dumps(
         {
-            "format": 1, "owner": owner, "controller_pid": os.getpid(),
+            "format": 1, "owner": owner, "controller_pid": own.pid, "controller_start_ticks": own.start_ticks,
             "started_wall": time.time(), "made_folder": made,
         },
         indent=1,
@@ -392,7 +395,7 @@ def _gone(folder: Path) -> Iterator[None]:
         return
     try:
         yield
-        deadline = time.monotonic() + _END_BOUND_S
+        deadline = time.monotonic() + END_BOUND_S
         while not _is_free(descriptor) and time.monotonic() < deadline:
             time.sleep(0.01)
     finally:

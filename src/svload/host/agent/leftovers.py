@@ -1,4 +1,4 @@
-"""Labs on this machine: which are alive, and undoing what killed agents left; quick if there is nothing."""
+"""Labs on this machine: which are alive, and undoing what killed svloads left; quick if there is nothing."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from svload.host.agent import journal
-from svload.host.agent.client import is_served, try_lock
+from svload.host.agent.client import END_BOUND_S, is_served, try_lock
 from svload.host.agent.folders import JOURNAL, OWNER, clear, labs_dir
+from svload.host.machine import linux
 
 _NASCENT_S = 60.0
+_POLL_S = 0.02
 
 
 @dataclass(frozen=True)
@@ -50,13 +52,47 @@ def list_labs(state: Path | None = None) -> list[LabState]:
     return sorted(labs, key=lambda lab: lab.started_wall)
 
 
-def finish_leftovers(state: Path | None = None) -> list[Leftover]:
+def finish_leftovers(
+    state: Path | None = None, on_wait: Callable[[str], None] = lambda lab: None
+) -> list[Leftover]:
     """Finish the journals of labs without agents and remove their folders; return the outcome of each entry.
 
-    What cannot be undone now (another user's process) is reported and left to the next call. Takes at most a
-    few seconds per lab.
+    An agent whose controller was killed finishes its own: this is waited for, and `on_wait` called with the
+    lab's name. What cannot be undone now (another user's process) is reported and left to the next call.
+    Takes at most a few seconds per lab, or `END_BOUND_S` for all agents that do not end.
     """
-    return [found for folder in _folders(state) for found in _finish(folder)]
+    deadline = time.monotonic() + END_BOUND_S
+    found: list[Leftover] = []
+    for folder in _folders(state):
+        if _is_orphaned(folder):
+            on_wait(folder.name)
+            found += _await_end(folder, deadline)
+        found += _finish(folder)
+    return found
+
+
+def _is_orphaned(folder: Path) -> bool:
+    """Return whether the lab's agent lives though its controller has ended."""
+    if not is_served(folder):
+        return False
+    try:
+        owner = json.loads((folder / OWNER).read_text(encoding="utf-8"))
+        pid, start_ticks = owner["controller_pid"], owner["controller_start_ticks"]
+    except (OSError, ValueError, KeyError):  # it is just being removed
+        return False
+    controller = linux.process_stat(pid)
+    if controller is None or controller.start_ticks != start_ticks:
+        return True
+    return controller.ended or controller.exiting
+
+
+def _await_end(folder: Path, deadline: float) -> list[Leftover]:
+    while is_served(folder):
+        if time.monotonic() > deadline:
+            what = f"its agent has not ended within {END_BOUND_S:g} s"
+            return [Leftover(folder.name, what, False, folder / JOURNAL)]
+        time.sleep(_POLL_S)
+    return []
 
 
 def _finish(folder: Path) -> list[Leftover]:

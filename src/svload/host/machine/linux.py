@@ -30,7 +30,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 TICKS_PER_S = float(os.sysconf("SC_CLK_TCK"))
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _STAT_BYTES = 4096
-_KERNEL_THREAD = 0x00200000  # PF_KTHREAD
+_EXITING, _KERNEL_THREAD = 0x00000004, 0x00200000  # PF_EXITING, PF_KTHREAD
 _CORE = 36  # of the fields after the name, "processor" in proc(5)
 
 
@@ -108,7 +108,8 @@ class ProcessStat(NamedTuple):
 
     `start_ticks` since boot distinguishes processes with the same pid. `cpu_seconds` includes children that
     have ended and been waited for, `own_ticks` does not. `name` is the kernel's, of at most 15 letters;
-    `kernel`: a kernel thread; `core`: where its first thread last ran.
+    `kernel`: a kernel thread; `core`: where its first thread last ran; `exiting`: it will never run its program
+    again, and may have lost its files and locks already.
     """
 
     pid: int
@@ -124,6 +125,7 @@ class ProcessStat(NamedTuple):
     kernel: bool = False
     core: int = 0
     own_ticks: int = 0
+    exiting: bool = False
 
     @property
     def ended(self) -> bool:
@@ -160,6 +162,7 @@ def parse_stat(text: str) -> ProcessStat:
         kernel=bool(int(fields[6]) & _KERNEL_THREAD),
         core=int(fields[_CORE]) if len(fields) > _CORE else 0,
         own_ticks=own_ticks,
+        exiting=bool(int(fields[6]) & _EXITING),
     )
 
 
