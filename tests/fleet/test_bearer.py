@@ -1,4 +1,4 @@
-"""A machine's agent process: it waits for a late controller, and ends once a greeted one falls silent."""
+"""A machine's worker and agent: they wait for a late controller, and end once it falls silent or never comes."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ import time
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, TypeVar
 
 import pytest
 from tests.bounds import HANG_S
 from tests.servers import wait_until
 
-from svload.host.machines import bearer
+from svload.host.machines import bearer, worker
+
+T = TypeVar("T")
 
 
-def awaited(asked: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
+def awaited(asked: Coroutine[Any, Any, T]) -> T:
     """Run it in a separate thread, because the browser's driver keeps a loop running in this one."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(asyncio.run, asked).result(HANG_S)
@@ -30,7 +33,24 @@ def test_silence_counts_from_the_greeting(tmp_path: Path, monkeypatch: pytest.Mo
     time.sleep(3 * bearer.SILENCE_S)  # other machines are greeted meanwhile
     text = awaited(made.ask("CLOCK", 5, {}))
     assert "error" not in text
-    made = bearer.Bearer("it-too", "a test", 0, "word")
+    ended: list[int] = []
+    monkeypatch.setattr(bearer.os, "_exit", ended.append)
+    made = bearer.Bearer("it-too", "a test", 0, "word", ends_worker=True)
     pid = awaited(made.hello())["greeting"]["agent_pid"]
     wait_until(lambda: not os.path.exists(f"/proc/{pid}"))
     wait_until(lambda: not list((tmp_path / "labs").glob("*")))
+    wait_until(lambda: ended == [0])
+
+
+@pytest.mark.parametrize("actors", [{}, {"a bearer": 1}])
+def test_a_worker_that_no_controller_uses_ends(actors: dict[str, int]) -> None:
+    async def ends() -> bool:
+        released = asyncio.Event()
+        made: Any = SimpleNamespace(state=SimpleNamespace(actors=actors), finished=released.wait)
+        ending = asyncio.ensure_future(worker._end_of(made, 0.05))
+        done, _ = await asyncio.wait([ending], timeout=0.3 if actors else HANG_S)
+        released.set()
+        await ending
+        return bool(done)
+
+    assert awaited(ends()) is not bool(actors)

@@ -30,9 +30,10 @@ _AT_ONCE = 8
 
 
 class Bearer:
-    """An agent of this machine, owned by this process. `word`: the secret that its clock's clients send."""
+    """An agent of this machine, owned by this process. `word`: the secret that its clock's clients send.
+    `ends_worker`: the worker is the run's own, and ends when the controller is gone."""
 
-    def __init__(self, name: str, owner: str, port: int, word: str) -> None:
+    def __init__(self, name: str, owner: str, port: int, word: str, ends_worker: bool = False) -> None:
         from svload.host.agent.client import start_agent
         from svload.host.agent.folders import labs_dir
         from svload.host.agent.leftovers import finish_leftovers
@@ -41,6 +42,7 @@ class Bearer:
         self._agent = start_agent(labs_dir() / f"{name}-{os.getpid()}", owner)
         self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="svload-ask")
         self._heard = time.monotonic() + _GREETED_WITHIN_S
+        self._ends_worker, self._released = ends_worker, threading.Event()
         self._listening: socket.socket | None = None
         self._port, self._closed = 0, ""
         self._hands: dict[str, Any] = {}
@@ -60,8 +62,11 @@ class Bearer:
 
     def _watch(self) -> None:
         while time.monotonic() - self._heard < SILENCE_S:
-            time.sleep(_LOOK_S)
+            if self._released.wait(_LOOK_S):
+                return
         self._let_go()
+        if self._ends_worker:  # sshd may notice much later that nobody is there
+            os._exit(0)
 
     async def hello(self) -> dict[str, Any]:
         """Return the agent's facts, its folder, what the machine can carry, what killed svloads had left
@@ -118,5 +123,6 @@ class Bearer:
 
     async def close(self) -> None:
         """End the agent with all that it started. The worker may be somebody else's, and goes on."""
+        self._released.set()
         await asyncio.get_running_loop().run_in_executor(self._pool, self._let_go)
         self._pool.shutdown(wait=False)

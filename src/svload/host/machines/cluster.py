@@ -142,7 +142,7 @@ def _machines(stack: ExitStack, client: Client, reaches: Sequence[Reach], owner:
     word = secrets.token_hex(16)
     asked = [
         client.submit(
-            Bearer, f"{owner}-{one.name}", owner, one.port, word, actor=True,
+            Bearer, f"{owner}-{one.name}", owner, one.port, word, one.joined is None, actor=True,
             workers=[one.name if one.joined is None else one.joined.worker],
             allow_other_workers=False, pure=False, retries=0, resources={"svload": 1} if one.joined is None else None,
         )

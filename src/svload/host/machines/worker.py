@@ -2,7 +2,7 @@
 
 The first line of its input is JSON: certificates, the scheduler's address, its own name and port. It answers
 {"ready": version}. The end of its input, such as when SSH ends, immediately ends it and the agent that it
-owns.
+owns; a controller that vanishes without ending SSH is missed by the bearer, or before there is one here.
 """
 
 from __future__ import annotations
@@ -12,11 +12,16 @@ import json
 import os
 import sys
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from svload.host.machines.cluster_security import SETTINGS, no_folder_left, security_of, without_pages
 
+if TYPE_CHECKING:
+    from distributed import Worker
+
 _BEGUN_WITHIN_S = 30
+_USED_WITHIN_S = 120.0
+"""By then a living controller has given it a bearer: it waits 60 s for other workers and 30 s for a connection."""
 
 
 async def serve(settings: dict[str, Any]) -> None:
@@ -33,7 +38,15 @@ async def serve(settings: dict[str, Any]) -> None:
         )  # fmt: skip
     async with made as worker:
         print(json.dumps({"ready": svload.__version__}), flush=True)
-        await worker.finished()
+        await _end_of(worker, _USED_WITHIN_S)
+
+
+async def _end_of(worker: Worker, used_within_s: float) -> None:
+    """Return when the worker was released, or if no actor was given to it in time."""
+    released = asyncio.ensure_future(worker.finished())  # type: ignore[no-untyped-call]
+    done, _ = await asyncio.wait([released], timeout=used_within_s)
+    if not done and worker.state.actors:
+        await released
 
 
 def _end_with_input() -> None:
