@@ -191,7 +191,7 @@ def _serve(made: Fabric, host: Host) -> subprocess.Popen[bytes]:
         f"no\nUsePAM no\n"
         "PermitRootLogin prohibit-password\nStrictModes no\nUseDNS no\nPrintMotd no\nMaxStartups "
         "100:30:200\nMaxSessions 100\n"
-        "LogLevel ERROR\nSubsystem sftp internal-sftp\n"
+        f"LogLevel ERROR\nSubsystem sftp internal-sftp\nSetEnv SVLOAD_LOCK={folder}/lock\n"
     )
     # Ansible's remote home is root's: each machine has its own.
     little = "mount -t tmpfs -o size=8m tmpfs /root\n" if host.small else ""

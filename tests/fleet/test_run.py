@@ -18,6 +18,7 @@ from tests.fleet.fabric import Fabric, Host, begin, fabric, left, load, process
 from tests.servers import wait_until
 
 from svload.analysis.quantiles import bucket_middles
+from svload.host import machine_lock
 from svload.store import RunDir, TrialData, read_trial
 
 pytestmark = pytest.mark.real
@@ -177,3 +178,6 @@ def test_each_thing_that_can_be_wrong_is_one_line_that_says_what_to_do(machines:
     elsewhere = inventory(machines, [HOSTS[0]], python="/no/such/python")
     assert "has no svload at /no/such/python" in runs(elsewhere)
     assert "h99 can't be reached by SSH" in runs(machines.fleet([Host("h99", 99, 0)]))
+    with machine_lock("another one", 0.0, path=machines.folder / HOSTS[0].name / "lock"):
+        said = runs(inventory(machines, [HOSTS[0]]))
+    assert "Another svload load is running on h1 (another one, pid" in said

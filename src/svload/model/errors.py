@@ -133,6 +133,7 @@ CATALOGUE: dict[str, ErrorKind] = {
         ErrorKind("fleet-no-svload", _LAB, "{host} has no svload at {python}.", "Run “svload fleet install --inventory …”, or set svload_python in the inventory."),
         ErrorKind("fleet-scheduler", _LAB, "The Dask scheduler at {address} can't be used: {reason}.", "{hint}"),
         ErrorKind("fleet-other-svload", _LAB, "{host} has {found}, but this machine has svload {own}.", "Install svload {own} on the cluster's workers."),
+        ErrorKind("fleet-busy", _LAB, "Another svload load is running on {host} ({owner}).", "Wait for it to end; “svload resume {run}” then continues this run."),
         ErrorKind("fleet-worker", _LAB, "{host} could not join the run: {reason}.", "Run “svload fleet status” and “svload fleet check” to see what is missing."),
         ErrorKind("fleet-loopback", _USAGE, "{target} listens at {address}, which other machines can't reach.", "Use an address that the machines of the inventory can reach, with --authorise, or let svload start the server."),
         ErrorKind("fleet-cannot", _USAGE, "{what} is not supported when other machines generate the load.", "{hint}"),

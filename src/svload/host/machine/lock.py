@@ -87,6 +87,18 @@ def is_locked(path: Path | None = None) -> bool:
         os.close(descriptor)
 
 
+def last_holder(path: Path | None = None) -> str:
+    """Return who has the lock, or had it last, as `on_wait` and machine-busy name them; empty if nobody ever had."""
+    try:
+        descriptor = _opened(path or lock_path())
+    except FileNotFoundError:
+        return ""
+    try:
+        return _holder(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 class _Waiting:
     """A thread that the kernel blocks until the lock is free, so that waiting uses no CPU. If it is given up,
     it releases the lock as soon as it gets it."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import os
 import pkgutil
 import socket
@@ -18,28 +19,39 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-from svload.model.errors import SvloadError, refusal_line
+from svload.host.machine.lock import machine_lock
+from svload.model.errors import SvloadError, fail, refusal_line
 
 SILENCE_S = 4.0
 """After this time without a message the controller counts as gone: load ends within 5 s of its death."""
 _GREETED_WITHIN_S = 60.0
 """The limit before the first greeting, when there is no load: machines are greeted one by one, and some are
 slower by many seconds."""
+_BUSY_WITHIN_S = 10.0
+"""How long another run's lock is waited for: a bearer whose controller was killed releases it within 5 s."""
 _LOOK_S = 0.25
 _AT_ONCE = 8
 
 
 class Bearer:
-    """An agent of this machine, owned by this process. `word`: the secret that its clock's clients send.
-    `ends_worker`: the worker is the run's own, and ends when the controller is gone."""
+    """An agent of the machine `name`, owned by this process, and that machine's lock for the run `owner`.
 
-    def __init__(self, name: str, owner: str, port: int, word: str, ends_worker: bool = False) -> None:
+    `word`: the run's secret, which its clock's clients send.
+    `controller`: the text in the lock of the controller's machine, which may be this one. `ends_worker`: the
+    worker is the run's own, and ends when the controller is gone. Raises SvloadError fleet-busy."""
+
+    def __init__(
+        self, name: str, owner: str, port: int, word: str, controller: str = "", ends_worker: bool = False
+    ) -> None:
         from svload.host.agent.client import start_agent
         from svload.host.agent.folders import labs_dir
         from svload.host.agent.leftovers import finish_leftovers
 
-        self._left = finish_leftovers()
-        self._agent = start_agent(labs_dir() / f"{name}-{os.getpid()}", owner)
+        with contextlib.ExitStack() as stack:
+            _hold_machine(stack, name, owner, word, controller)
+            self._left = finish_leftovers()
+            self._agent = start_agent(labs_dir() / f"{owner}-{name}-{os.getpid()}", owner)
+            self._lock = stack.pop_all()
         self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="svload-ask")
         self._heard = time.monotonic() + _GREETED_WITHIN_S
         self._ends_worker, self._released = ends_worker, threading.Event()
@@ -120,9 +132,34 @@ class Bearer:
                 self._listening.shutdown(socket.SHUT_RDWR)  # wakes the waiting thread, unlike close
             self._listening.close()
         self._agent.close()
+        self._lock.close()
 
     async def close(self) -> None:
         """End the agent with all that it started. The worker may be somebody else's, and goes on."""
         self._released.set()
         await asyncio.get_running_loop().run_in_executor(self._pool, self._let_go)
         self._pool.shutdown(wait=False)
+
+
+class _HeldByThisRun(Exception):
+    pass
+
+
+def _hold_machine(stack: contextlib.ExitStack, name: str, owner: str, word: str, controller: str) -> None:
+    """Take the machine's lock, unless the controller, or another worker of the same run, has it on this machine.
+    Raises SvloadError fleet-busy."""
+    run = hashlib.sha256(word.encode()).hexdigest()[:8]
+
+    def on_wait(holder: str) -> None:
+        if run in holder or (controller and holder.startswith(controller)):
+            raise _HeldByThisRun
+
+    try:
+        stack.enter_context(machine_lock(f"svload run {owner} ({run})", _BUSY_WITHIN_S, on_wait))
+    except _HeldByThisRun:
+        return
+    except SvloadError as why:
+        [problem] = why.problems
+        if problem.code != "machine-busy":
+            raise
+        raise fail("fleet-busy", host=name, owner=problem.details["owner"]) from why

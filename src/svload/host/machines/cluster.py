@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from svload.host.machine.lock import last_holder
 from svload.host.machine.ports import free_ports
 from svload.host.machines.bearer import Bearer
 from svload.host.machines.cluster_security import SETTINGS, Pems, make_pems, security_of
@@ -53,7 +54,7 @@ def gathered(reaches: Sequence[Reach], owner: str, folder: Path) -> Iterator[lis
     """Yield the machines with an agent each, in the order of `reaches`; everything ends with the block.
 
     The workers' output is in `folder`. Raises SvloadError with every machine that failed (fleet-unreachable,
-    fleet-no-svload, fleet-worker), and tool-missing without Dask.
+    fleet-no-svload, fleet-busy, fleet-worker), and tool-missing without Dask.
     """
     if not _has_dask():
         raise fail(
@@ -139,10 +140,10 @@ def _client(stack: ExitStack, address: str, security: Security | None) -> Client
 
 
 def _machines(stack: ExitStack, client: Client, reaches: Sequence[Reach], owner: str) -> list[RemoteMachine]:
-    word = secrets.token_hex(16)
+    word, controller = secrets.token_hex(16), last_holder()
     asked = [
         client.submit(
-            Bearer, f"{owner}-{one.name}", owner, one.port, word, one.joined is None, actor=True,
+            Bearer, one.name, owner, one.port, word, controller, one.joined is None, actor=True,
             workers=[one.name if one.joined is None else one.joined.worker],
             allow_other_workers=False, pure=False, retries=0, resources={"svload": 1} if one.joined is None else None,
         )
