@@ -22,6 +22,7 @@ from tests.host.conftest import alive
 from tests.servers import completed, wait_until
 
 from svload.host import Agent, start_agent
+from svload.host.agent.journal import read_entries
 from svload.host.agent.serve import AgentServer
 from svload.host.machine import linux
 from svload.host.process import cgroups
@@ -126,6 +127,15 @@ def test_a_tools_exit_and_last_words(agent: Agent, order: Order) -> None:
     assert (result["exit"], result["tail"]) == (3, "out\nerr")
     (again,) = agent.prepare([order("t", "tool", "sh", "-c", "kill -9 $$")])
     assert again["exit"] == -9
+    with pytest.raises(SvloadError, match="there is no child “t”"):  # a long run has thousands
+        agent.exited("t")
+
+
+def test_what_could_not_start_leaves_no_group(agent: Agent, order: Order) -> None:
+    with pytest.raises(SvloadError, match="could not be started"):
+        agent.prepare([order("nobody", "server", "/no/such/program")])
+    groups = [one for one in read_entries(agent.dir) if one["kind"] == "cgroup" and one["name"] == "nobody"]
+    assert all(one["done"] for one in groups)
 
 
 def test_a_tool_past_its_time_is_killed_with_children(agent: Agent, order: Order, tmp_path: Path) -> None:

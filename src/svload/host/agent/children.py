@@ -18,7 +18,7 @@ from svload.host.agent.notices import Notices
 from svload.host.machine import linux
 from svload.host.process import spawn
 from svload.host.process.spawn import Started, refused
-from svload.model.errors import error_of, fail
+from svload.model.errors import SvloadError, error_of, fail
 from svload.model.messages import Spawn
 
 _TAIL_BYTES = 4096
@@ -96,9 +96,14 @@ class Children:
             await self._stop_one(before, 0.0, now=True)
         groups = self._folders(order)
         network = None if order.link is None else self._links.network(order.link)
-        started = spawn.start(
-            order, self._mark, self._journal, groups, network, die_with_us=not self._first_process
-        )
+        try:
+            started = spawn.start(
+                order, self._mark, self._journal, groups, network, die_with_us=not self._first_process
+            )
+        except SvloadError:
+            with contextlib.suppress(OSError):  # it is removed with the lab
+                self._groups.end(order.child)
+            raise
         child = Child(order, started, stdin=started.stdin, stdout=started.stdout)
         self._by_name[child.name] = self._by_pid[started.pid] = child
         if child.speaks:
@@ -184,6 +189,8 @@ class Children:
             raise refused(reason, f"See {child.order.log}.") from None
         finally:
             await asyncio.shield(self._stop_one(child, 0.0, now=True))
+        if child.cleaned:  # nobody asks for it again, and every trial has some
+            del self._by_name[child.name]
         return {"exit": child.exit_code, "tail": child.tail()}
 
     async def _stop_one(self, child: Child, grace_s: float, *, now: bool) -> None:
