@@ -36,12 +36,14 @@ SERVICES = (WEB, ServiceSpec(name="db", kit="command"))
 class Hands:
     """Records what a lab is asked; a stop of `slow` lasts until it is released, one of `broken` fails."""
 
+    asked: list[str] = field(default_factory=list)
     done: list[tuple[str, str, str]] = field(default_factory=list)
     let_go: threading.Event = field(default_factory=threading.Event)
     slow: str = ""
     broken: str = ""
 
     def act(self, do: str, server: str, part: str, limits: dict[str, float]) -> dict[str, float]:
+        self.asked.append(server)
         if server == self.slow and do == "stop":
             assert self.let_go.wait(HANG_S)
         if server == self.broken:
@@ -85,6 +87,15 @@ def test_each_is_done_at_its_moment_on_all_that_its_target_names() -> None:
     assert sorted(event.data["do"] for event in made.news()) == ["kill", "start", "stop"]
     assert made.news() == []
     assert made.error is None
+
+
+def test_an_act_that_does_not_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("svload.run.planned.ENDED_WITHIN_S", 0.1)
+    hands = Hands(slow="web[1]")
+    made = planned(hands, fault("stop", "web[1]", 1))
+    played(made, lambda: hands.asked)
+    hands.let_go.set()
+    assert "web" in str(made.error) and "not done 0.1 s after the load" in str(made.error)
 
 
 def test_a_slow_end_of_one_service_delays_no_other() -> None:

@@ -20,6 +20,7 @@ from svload.watch import Sampler
 
 ENDED_WITHIN_S = 120.0
 """How long to wait for acts in progress; each has a shorter bound itself."""
+_THREAD = "faults of "
 
 
 def live_limits(configs: Sequence[CaseConfig]) -> dict[str, tuple[str, ...]]:
@@ -67,17 +68,21 @@ class PlannedFaults:
         for number, act in enumerate(self._acts):
             lanes.setdefault(_lane(act), []).append(number)
         for service, numbers in lanes.items():
-            name = f"faults of {service}"
+            name = f"{_THREAD}{service}"
             thread = threading.Thread(target=self._run, args=(numbers, start_at_ns), name=name, daemon=True)
             self._threads.append(thread)
             thread.start()
 
     def finish(self) -> None:
-        """Start no more acts, and wait for those in progress."""
+        """Start no more acts, and wait for those in progress; one that does not end is an error."""
         self._over.set()
         until = time.monotonic() + ENDED_WITHIN_S
         for thread in self._threads:
             thread.join(max(0.0, until - time.monotonic()))
+            if thread.is_alive():
+                target = thread.name.removeprefix(_THREAD)
+                reason = f"it was not done {ENDED_WITHIN_S:g} s after the load"
+                self.error = self.error or fail("fault-failed", target=target, reason=reason)
 
     def news(self) -> list[Event]:
         """Return what has been done since the last call."""
