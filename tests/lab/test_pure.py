@@ -5,7 +5,9 @@ from __future__ import annotations
 import datetime
 import os
 import pwd
+import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -22,7 +24,7 @@ from svload.fleet.actions import _staged
 from svload.lab import files, find_mistakes, installs, kit_options, setup
 from svload.lab.authority import MARGIN, Authority
 from svload.lab.catalogue import all_kits, check_specs
-from svload.lab.elsewhere import packed_folder, unpack
+from svload.lab.elsewhere import Hosted, packed_folder, unpack
 from svload.lab.faults import FaultHands, LabFaults
 from svload.lab.graph import costs_of
 from svload.lab.groups import ServiceGroups
@@ -363,6 +365,27 @@ def test_two_labs_that_are_up_store_in_separate_folders(tmp_path: Path) -> None:
 def unpacked(study: Path, there: Path) -> None:
     there.mkdir()
     unpack(packed_folder(study), there)
+
+
+def test_servers_elsewhere_report_from_several_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of one wave start at once: each event is handed over once."""
+    monkeypatch.setenv("SVLOAD_CACHE", str(tmp_path / "cache"))
+    agent: Any = SimpleNamespace(dir=tmp_path / "agent", cores=(0, 1))
+    there: Any = Hosted(agent, packed_folder(tmp_path / "none"), "127.0.0.1", 1.0, datetime.timedelta(1), {})
+    report = there._here._starter.tell
+    there._here = SimpleNamespace(stop=lambda: [report(number) for number in range(3000)] and None)
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            answers = list(pool.map(lambda _: there.do("stop", ()), range(20)))
+    finally:
+        sys.setswitchinterval(before)
+    assert Counter(event for answer in answers for event in answer["events"]) == dict.fromkeys(
+        range(3000), 20
+    )
 
 
 @pytest.mark.parametrize("copy", [unpacked, _staged], ids=["run", "install"])

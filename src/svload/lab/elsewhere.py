@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import datetime
 import io
+import queue
 import socket
 import tarfile
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -171,7 +173,7 @@ class Hosted:
         from svload.lab.links import ServiceLinks
         from svload.lab.standing import Starter
 
-        self._stop, self._events = threading.Event(), list[Any]()
+        self._stop, self._events = threading.Event(), queue.SimpleQueue[Any]()
         folder, cache = agent.dir, cache_dir()
         private_folder(cache)
         private_folder(folder / "study")
@@ -191,14 +193,15 @@ class Hosted:
             stopped=self._stop.is_set,
             answers_within_s=answers_within_s,
             life=life,
-            tell=self._events.append,
+            tell=self._events.put,
             address=address,
             trusted=trusted,
         )
         self._here = Place(starter)
 
     def do(self, method: str, words: Sequence[Any]) -> dict[str, Any]:
-        """Call a method of `Place` by name; return its answer, the events meanwhile, and any error."""
+        """Call a method of `Place` by name; return its answer, the events until now, and any error. Several
+        threads may call it at once."""
         answer, problems, silent = None, list[Problem](), ""
         try:
             answer = getattr(self._here, method)(*words)
@@ -208,7 +211,10 @@ class Hosted:
             silent = str(why) or type(why).__name__
         except Exception as why:  # a bug in svload: nothing else would report it there
             problems = list(fail("lab-failed", reason=f"{type(why).__name__}: {why}", hint="").problems)
-        events = [self._events.pop(0) for _ in range(len(self._events))]
+        events = []
+        with suppress(queue.Empty):
+            while True:
+                events.append(self._events.get_nowait())
         answer = [_plain(one) for one in answer] if method == "lacks" and answer else answer
         return {"answer": answer, "events": events, "problems": problems, "silent": silent}
 
