@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from tests.evolve import evolve
 
 from svload.fleet.actions import _staged
-from svload.lab import files, find_mistakes, installs, kit_options, setup
+from svload.lab import Lab, files, find_mistakes, installs, kit_options, setup
 from svload.lab.authority import MARGIN, Authority
 from svload.lab.catalogue import all_kits, check_specs
 from svload.lab.elsewhere import Hosted, packed_folder, unpack
@@ -43,7 +43,7 @@ from svload.model.errors import Problem, SvloadError, fail
 from svload.model.facts import Endpoint
 from svload.model.messages import DropGroup, DropLink, Limits, MakeGroup
 from svload.model.parameters import Parameter, kernel_change, may_be_set
-from svload.model.study import ObjectSet
+from svload.model.study import ObjectSet, ServiceSpec
 from svload.study import load_study
 from svload.study.tree import Node
 
@@ -365,6 +365,31 @@ def test_two_labs_that_are_up_store_in_separate_folders(tmp_path: Path) -> None:
 def unpacked(study: Path, there: Path) -> None:
     there.mkdir()
     unpack(packed_folder(study), there)
+
+
+def test_a_server_that_cannot_be_stopped_keeps_no_other_up(tmp_path: Path) -> None:
+    """One on another machine does not answer, nor does the kernel there."""
+    ended: list[str] = []
+
+    class Elsewhere:
+        def stop(self, name: str) -> None:
+            if name == "web[2]":
+                raise OSError("no answer")
+            ended.append(name)
+
+        def free_ports(self) -> int:
+            raise OSError("too many open files")
+
+        def wipe(self) -> None:
+            ended.append("wiped")
+
+    place, host = cast(Any, Elsewhere()), cast(Any, None)
+    web = ServiceSpec(name="web", kit="truth", options={"role": "store", "replicas": 2, "on": "db1"})
+    lab: Any = Lab((web,), host, tmp_path / "work", tmp_path / "cache", elsewhere={"db1": place})
+    lab._up = {name: SimpleNamespace(place=place) for name in web.servers}
+    lab.down()
+    assert ended == ["web[1]", "wiped"]
+    assert not lab._up
 
 
 def test_servers_elsewhere_report_from_several_threads(

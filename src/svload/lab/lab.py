@@ -199,22 +199,22 @@ class Lab:
         """Stop all services, dependent ones first, free the ports of resting connections to them, and wipe
         the work folder.
 
-        Never raises if they are gone already.
+        Never raises: what can't be ended now ends with the agent.
         """
         self._take_down(set(self._up), self._order)
         with suppress(SvloadError):  # the agent is gone, and its settings with it
             self._kernel.hold({})
         for place in (self._here, *set(self._elsewhere.values())):
-            with suppress(SvloadError):  # a lost one has ended by itself
-                place.free_ports()
-                place.wipe()
+            for end in (place.free_ports, place.wipe):
+                with suppress(SvloadError, OSError):  # a lost one has ended by itself
+                    end()
 
     def _take_down(self, names: set[str], order: Mapping[str, tuple[str, ...]]) -> None:
         for wave in reversed(waves(order)):
             together(self._stop, [name for name in wave if name in names and name in self._up])
 
     def _stop(self, name: str) -> None:
-        with suppress(SvloadError):
+        with suppress(SvloadError, OSError):
             self._up[name].place.stop(name)
         del self._up[name]
 
