@@ -7,7 +7,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -136,6 +137,16 @@ def test_nobody_sees_the_word_of_an_answerer() -> None:
                 seen.append((folder / "cmdline").read_bytes() + (folder / "environ").read_bytes())
     (own,) = [text for text in seen if answerer.STARTER.encode() in text]
     assert WORD.encode() not in own
+
+
+def test_a_client_that_is_gone_again_ends_no_answerer() -> None:
+    errors = [ConnectionAbortedError(), OSError("closed")]
+
+    def accept() -> None:
+        raise errors.pop(0)
+
+    answerer.serve(cast(Any, SimpleNamespace(accept=accept)), WORD.encode())
+    assert not errors
 
 
 def test_it_ends_by_itself() -> None:

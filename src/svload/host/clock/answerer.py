@@ -50,6 +50,8 @@ def serve(listening: socket.socket, word: bytes) -> None:
     while True:
         try:
             connection, _ = listening.accept()
+        except ConnectionAbortedError:  # a client that was gone again
+            continue
         except OSError:
             return
         threading.Thread(target=_answer, args=(connection, word, listening), daemon=True).start()
