@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import subprocess
+import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.bounds import HANG_S
 
 from svload.analysis.quiet import Look, Whose
 from svload.drive.generators import ShareResult
 from svload.drive.share.cut import Share
 from svload.host.machine.linux import ProcessStat
-from svload.run import drain
+from svload.model.errors import SvloadError
+from svload.run import drain, hands
 from svload.run.drain import timed_out, wait_for_rest
 from svload.run.quiet import QUIET_LOOKS, SAY_EVERY_S, wait_for_quiet, warning
 from svload.run.refusals import IN_A_ROW, advice
@@ -147,3 +150,14 @@ def test_a_process_that_rests_is_seen_to_rest() -> None:
     with subprocess.Popen(["sleep", "600"]) as resting:
         assert wait_for_rest([resting.pid], print, lambda: False, look_s=0.1)
         resting.kill()
+
+
+def test_an_agent_that_does_not_come_up_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    let_go = threading.Event()
+    monkeypatch.setattr(hands, "_JOIN_BOUND_S", 0.1)
+    monkeypatch.setattr(hands, "_launch", lambda folder, owner: None)
+    monkeypatch.setattr(hands, "_hands_of", lambda starting, generators: let_go.wait(HANG_S))
+    early = hands.EarlyHands(tmp_path, "a test", 1)
+    with pytest.raises(SvloadError, match=r"it was not up within 0\.1 s"):
+        early.wait()
+    let_go.set()

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from svload.model.errors import SvloadError
+from svload.model.errors import SvloadError, fail
 
 if TYPE_CHECKING:
     from svload.drive.generators import Generators
@@ -104,7 +104,7 @@ class EarlyHands:
         if self._thread is not None:
             self._thread.join(_JOIN_BOUND_S)
         if self._made is None:
-            raise self._error or TimeoutError("the agent did not come up")
+            raise self._error or fail("agent-lost", reason=f"it was not up within {_JOIN_BOUND_S:g} s")
 
     def are_well(self) -> bool:
         """Return whether they have been started and answer."""
