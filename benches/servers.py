@@ -63,18 +63,10 @@ class Server:
         """Return the requests received since its start, without the status requests."""
         if self.count_file is not None:
             return int.from_bytes(self.count_file.read_bytes(), "little")
-        # Active connections: 1 / server accepts handled requests / 7 7 9 …
-        words = self._status()
-        return int(words[words.index(b"requests") + 3]) - self._asked
-
-    def connections(self) -> int:
-        """Return the open connections of nginx, without the one used to ask."""
-        return int(self._status()[2]) - 1
-
-    def _status(self) -> list[bytes]:
+        # server accepts handled requests / 7 7 9 …
         words = ask(self.status_port, "GET", "/").split()
         self._asked += 1
-        return words
+        return int(words[words.index(b"requests") + 3]) - self._asked
 
     def port(self, scheme: str, http2: bool = False) -> int:
         """Return the port for this protocol; HTTP/2 by prior knowledge."""
