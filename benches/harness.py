@@ -1,16 +1,14 @@
-"""Common parts of all benches: the command line, the results kept between calls, the table, and strangers."""
+"""Common parts of all benches: the command line, the table, and strangers."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import random
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -69,29 +67,6 @@ def publish(path: Path | None, text: str) -> None:
     print(text, end="")
     if path is not None:
         path.write_text(text, encoding="utf-8")
-
-
-@dataclass
-class Kept:
-    """A bench's results by name, written after each, so that the next call makes only the missing ones.
-    `asked`: the options that they are valid for."""
-
-    path: Path
-    asked: dict[str, Any]
-    results: dict[str, dict[str, Any]]
-
-    @classmethod
-    def at(cls, path: Path, asked: dict[str, Any], anew: bool = False) -> Kept:
-        """Return the results kept there, if they were made with the same options."""
-        old = json.loads(path.read_text(encoding="utf-8")) if path.exists() and not anew else {}
-        return cls(path, asked, old["results"] if old.get("asked") == asked else {})
-
-    def keep(self, name: str, result: dict[str, Any]) -> None:
-        """Add a result and write all of them."""
-        self.results[name] = result
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        text = json.dumps({"asked": self.asked, "results": self.results}, indent=1)
-        self.path.write_text(text, encoding="utf-8")
 
 
 def more_to_run() -> int:

@@ -76,7 +76,8 @@ class Fabric:
     @property
     def own(self) -> dict[str, str]:
         """Return variables that keep it apart from other tests."""
-        return {f"SVLOAD_{name.upper()}": str(self.folder / name) for name in ("state", "cache", "lock")}
+        names = {f"SVLOAD_{name.upper()}": name for name in ("state", "cache", "lock")} | {"TMPDIR": "tmp"}
+        return {variable: str(self.folder / name) for variable, name in names.items()}
 
     def on(self, host: Host, *words: str) -> str:
         """Return the output of a command in a host's network."""
@@ -89,6 +90,9 @@ class Fabric:
     def temporary(self, host: Host) -> Path:
         """Return its /tmp, if it has its own; the fabric's folder is in it."""
         return self.folder / host.name / "tmp"
+
+    def labs(self, host: Host) -> Path:
+        return self.home(host) / ".local/state/svload/labs"
 
     def inventory(self, text: str) -> str:
         """Write an inventory with `text`, after the variables by which SSH reaches these machines."""
@@ -134,6 +138,7 @@ class Fabric:
 def fabric(hosts: Sequence[Host]) -> Iterator[Fabric]:
     """Start the machines within seconds; all are gone when the block ends."""
     made = Fabric(Path(tempfile.mkdtemp(prefix="svf")), f"svf{os.getpid() % 100_000}", list(hosts))
+    (made.folder / "tmp").mkdir()
     try:
         _ip("netns", "add", made.middle)
         _ip("-n", made.middle, "link", "set", "lo", "up")

@@ -23,7 +23,7 @@ from svload.store import RunDir, TrialData, read_trial
 
 pytestmark = pytest.mark.real
 HOSTS = [
-    *(Host(f"h{number}", number, 1_000 * number) for number in range(1, 8)),
+    *(Host(f"h{number}", number, 1_000 * number, own_tmp=number < 3) for number in range(1, 8)),
     *(Host(f"h{number}", number, 1_000 * number, rate="4mbit") for number in range(8, 11)),
 ]
 SITES = {"brno": HOSTS[:4], "praha": HOSTS[4:7], "ostrava": HOSTS[7:]}
@@ -153,6 +153,7 @@ def test_whoever_is_killed_nothing_is_left_and_the_plan_is_completed(machines: F
         running.wait()
     assert "Traceback" not in text, text
     wait_until(lambda: not left(machines))
+    wait_until(lambda: not files(machines, hosts))
     if victim == "a generator":  # its machine is available: the trial is repeated at once
         assert len(list((path / "attempts").iterdir())) == 1
     else:
@@ -163,6 +164,13 @@ def test_whoever_is_killed_nothing_is_left_and_the_plan_is_completed(machines: F
     for trial in RunDir(path).sealed_trials():
         (users,) = read_trial(RunDir(path).trial(trial).path).summary.groups
         assert (users.due, users.ok) == (600, 600)
+
+
+def files(machines: Fabric, hosts: list[Host]) -> list[Path]:
+    """Return temporary files on this machine and these, and their labs' folders."""
+    folders = [folder for host in hosts for folder in (machines.temporary(host), machines.labs(host))]
+    found = [path for folder in (machines.folder / "tmp", *folders) for path in folder.glob("*")]
+    return [path for path in found if path.name != machines.folder.name]
 
 
 def fresh(runs: Path, before: set[Path]) -> list[Path]:

@@ -1,4 +1,4 @@
-"""Long benches: what counts as missed, and which kept results a call reuses."""
+"""Long benches: what counts as missed, and what a call takes from earlier ones."""
 
 from __future__ import annotations
 
@@ -10,18 +10,10 @@ from typing import Any
 import psutil
 import pytest
 from benches import packs, shared
-from benches.harness import Kept, strangers
+from benches.harness import strangers
 from benches.specials import redis_share
 
 from svload.api.runs import find_run, judged
-
-
-def test_what_is_kept_holds_for_the_same_options_alone(tmp_path: Path) -> None:
-    path = tmp_path / "deep" / "some.json"
-    Kept.at(path, {"seconds": 3}).keep("one", {"a": 1})
-    assert Kept.at(path, {"seconds": 3}).results == {"one": {"a": 1}}
-    assert Kept.at(path, {"seconds": 4}).results == {}
-    assert Kept.at(path, {"seconds": 3}, anew=True).results == {}
 
 
 @pytest.mark.parametrize(
