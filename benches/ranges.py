@@ -1,5 +1,4 @@
-"""Fit and check how far disturbances push numbers: `python -m benches.ranges [--seeds 30] [--first 200]
-[--fit]`.
+"""Check how far disturbances push numbers: `python -m benches.ranges [--seeds 30] [--first 200]`.
 
 Queues in virtual time, each run twice over the same arrivals and service times: with a planted disturbance
 and without. So the truth is known exactly, whatever the machine does in the meantime. Servers burn CPU,
@@ -9,9 +8,8 @@ spells and have 1 to 50 % of the time, or the machine stops, or the hypervisor t
 hold what the load and the monitors would have read (strangers and CPU every 0.2 s, waits every 2 s, each
 gap), and the ranges are the product's.
 
-`--fit` prints the multiples of the index that cover 97 % of the planted trials of the kinds in `FITTED` where
-no calm requests are used. `limits.PUSHED` was set with seeds 0 to 23 and trials that have too few, rounded
-up. Without it the frozen limits are checked: seeds from 200 on, and other kinds, were not in the fit.
+`limits.PUSHED` was set with seeds 0 to 23 of the kinds in `FITTED`, so that the ranges hold 97 % of the
+trials with too few calm requests, and rounded up. Seeds from 200 on, and other kinds, were not in the fit.
 """
 
 from __future__ import annotations
@@ -25,7 +23,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
 from pathlib import Path
-from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +32,6 @@ from tests.analysis.queues import Requests, as_trial, counted, measured, ranged,
 from tests.support import make_run
 
 from benches.harness import arguments, markdown, page, publish
-from svload.analysis import limits
 from svload.analysis.quantiles import ranked_values
 from svload.model.executors import ConstantArrivalRate, ConstantVus
 from svload.model.results import Estimate
@@ -153,31 +149,16 @@ class Judged:
 def main(given: Sequence[str] | None = None) -> int:
     """Return 0 if 95 % of all trials and of each group lie within their ranges, as far as their number can
     tell, else 1."""
-    asked = arguments(__doc__, given, seeds=30, first=200, fit=False)
+    asked = arguments(__doc__, given, seeds=30, first=200)
     seeds = range(asked.first, asked.first + asked.seeds)
     with tempfile.TemporaryDirectory() as folder:
         base = bench_of(make_run(Path(folder), cases=1, replicates=1))
-        if asked.fit:
-            with patch.multiple(limits, PUSHED=dict.fromkeys(STATS, 1.0), CALM_LEAST=2.0):
-                fit([*judged(base, FITTED, seeds)])
-            return 0
         trials = [*judged(base, FITTED | OTHERS, seeds)]
         quiet = [*judged(base, QUIET, seeds, QUIET_END_S)]
     text, missed = table(trials, quiet)
     head = HEAD.format(trials=len(trials), quiet=len(quiet), first=seeds[0], last=seeds[-1])
     publish(page(__file__), f"{head}\n{text}")
     return int(missed)
-
-
-def fit(trials: Sequence[Judged]) -> None:
-    """Print the multiple of the index z that covers 97 % of the pushes, by statistic and loop. Each range
-    must be z / (1 + z)."""
-    for stat, loop in product(STATS, LOOPS[:2]):
-        mine = [one for one in trials if one.loop == loop]
-        below = np.array([one.below[stat] for one in mine])
-        most = np.minimum([one.needed[stat] for one in mine], limits.WIDEST[0])
-        needed = most / (1 - most) * (1 - below) / np.maximum(below, 1e-6)
-        print(f"{stat}, {loop}: {np.quantile(needed, 0.97):.3g}")
 
 
 def table(trials: Sequence[Judged], quiet: Sequence[Judged]) -> tuple[str, bool]:
