@@ -50,7 +50,7 @@ def noted(failures: list[str], what: str = "") -> Iterator[None]:
     """Add the reason why a run can't be counted, after `what` was run, and go on."""
     try:
         yield
-    except (Failed, ValueError) as why:
+    except (Failed, ValueError, OSError) as why:
         failures.append(f"{what}{why}")
 
 

@@ -260,26 +260,7 @@ QUANTUM = replace(
     make=lambda job: engine_command(job.folder, share_of(replace(job, quantum_ns=QUANTUM_NS))),
 )
 """Even due times begin in bursts, as by h2load and fortio."""
-
-
-def _loaded(job: Job, out: Path) -> Numbers:
-    found = _json(out)
-    bad = found["requests"] - found["ok"]
-    return Numbers(found["requests"], bad, found["bytes_received"], (1.0, HEAD_BYTES))
-
-
-def _load(job: Job) -> list[str]:
-    """Return what a user would type; headers can't be added, so its requests are shorter by the pad."""
-    ca = ["--ca", str(job.ca)] if job.scheme == "https" else []
-    pace = ["--rate", f"{job.rate_rps:g}"] if job.rate_rps else ["--vus", str(job.connections)]
-    return svload_command("load", job.url, *pace, "--duration", f"{job.seconds}s", *ca, "--json")
-
-
 SVLOAD_PROGRAM = str(Path(sys.executable).with_name("svload"))
-SVLOAD_LOAD = Tool(
-    "svload load", "make setup", _loaded, "pace tls", make=_load, path=shutil.which(SVLOAD_PROGRAM), ours=True
-)
-"""`svload load` as typed, with all its processes: controller, agent and generator."""
 
 
 def floor(program: Path | None) -> Tool:

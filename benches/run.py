@@ -1,7 +1,7 @@
 """The speed bench as a command: a table on stdout, JSON under build/bench/.
 
 python -m benches.run [--quick] [--only keep-alive tls] [--seed 7]    # all works: 1.5 hours, or a quarter
-python -m benches.run --against COMMIT [--quick]                      # this engine and that commit's
+python -m benches.run --against ../other [--quick]                    # this engine and that of another tree
 python -m benches.run --smoke                                         # does it work? its figures mean nothing
 """
 
@@ -12,21 +12,18 @@ import json
 import os
 import platform
 import random
-import shutil
 import signal
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from benches import specials, works
-from benches.figures import Ratio, paired_ratio
+from benches.figures import paired_ratio
 from benches.harness import KEPT, arguments
-from benches.measure import CLIENT_CORE, SERVER_CORE, Failed, adopt_orphans, build, busy_share
-from benches.peers import PEERS, QUANTUM, SVLOAD, SVLOAD_LOAD, THINKING, Tool, floor
+from benches.measure import CLIENT_CORE, SERVER_CORE, adopt_orphans, build, busy_share, noted
+from benches.peers import PEERS, QUANTUM, SVLOAD, THINKING, floor
 from benches.servers import fast_server, nginx
 from benches.specials import SPECIALS
 from benches.works import EFFORTS, WORKS, Bench, Outcome, Result, table
@@ -39,7 +36,7 @@ NAMES = [*(work.key for work in WORKS), *SPECIALS]
 
 def main(given: Sequence[str] | None = None) -> int:
     """Return 0 if every measured limit is kept, 1 if one is missed, 2 if none was measured, 130 on Ctrl-C."""
-    asked = arguments(__doc__, given, quick=False, smoke=False, only=NAMES, seed=int, against=str)
+    asked = arguments(__doc__, given, quick=False, smoke=False, only=NAMES, seed=int, against=Path)
     effort = "smoke" if asked.smoke else "quick" if asked.quick else "full"
     if asked.against:
         return against(asked.against, effort, asked.only, asked.seed)
@@ -97,10 +94,9 @@ def _save(result: Result, folder: Path) -> None:
 def _measure(result: Result, chosen: Sequence[str], folder: Path) -> None:
     programs = {}
     for source in ("floor", "pacer", "fast_server"):
-        with _noted(result, source):
+        with noted(result.troubles, f"{source}: "):
             programs[source] = build(Path(__file__).with_name(f"{source}.c"), folder)
-    ours = (SVLOAD, THINKING, QUANTUM, SVLOAD_LOAD)
-    all_tools = [*ours, *PEERS, floor(programs.get("floor"))]
+    all_tools = [SVLOAD, THINKING, QUANTUM, *PEERS, floor(programs.get("floor"))]
     tools = [tool for tool in all_tools if tool.program()]
     result.missing = {tool.name: tool.get for tool in all_tools if not tool.program()}
     if missing := specials.lacking():
@@ -119,7 +115,7 @@ def _measure(result: Result, chosen: Sequence[str], folder: Path) -> None:
     _traffic(run, chosen, result, lambda: _save(result, folder))
     for name, measure in SPECIALS.items():
         if name in chosen and not (name == "redis" and missing):
-            with _noted(result, name):
+            with noted(result.troubles, f"{name}: "):
                 result.specials[name] = measure(run)
             _save(result, folder)
 
@@ -127,7 +123,7 @@ def _measure(result: Result, chosen: Sequence[str], folder: Path) -> None:
 def _traffic(run: Bench, chosen: Sequence[str], result: Result, save: Callable[[], None]) -> None:
     asked = [work for work in WORKS if work.key in chosen]
     for name in dict.fromkeys(work.server for work in asked):
-        with _noted(result, name), contextlib.ExitStack() as stack:
+        with noted(result.troubles, f"{name}: "), contextlib.ExitStack() as stack:
             is_nginx = name == "nginx"
             started = nginx(run.folder / name) if is_nginx else fast_server(run.program(name), run.folder)
             server = stack.enter_context(started)
@@ -139,115 +135,23 @@ def _traffic(run: Bench, chosen: Sequence[str], result: Result, save: Callable[[
                     save()
 
 
-@contextlib.contextmanager
-def _noted(result: Result, what: str) -> Iterator[None]:
-    """Add the reason why something could not be measured to the result's troubles, and go on."""
-    try:
-        yield
-    except (Failed, OSError) as why:
-        result.troubles.append(f"{what}: {why}")
-
-
 def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-# Two engines in one run, alternated: that of this tree and that of another commit
-
 LIMIT = 1.02
-"""The highest ratio of this engine's CPU to the other's, over all works; for one work, if surely above it."""
-BUILD_BOUND_S = 900
+"""The highest ratio of this engine's CPU to another's, over all works; for one work, if surely above it."""
 
 
-@dataclass
-class Comparison:
-    """All works of one run. Ratios: process CPU per request, this engine over the other, paired by round."""
-
-    commit: str
-    outcomes: list[Outcome] = field(default_factory=list)
-    troubles: list[str] = field(default_factory=list)
-
-    @property
-    def overall(self) -> Ratio:
-        """Return the ratio over all works and rounds, equally weighted."""
-        rounds: dict[bool, dict[int, float]] = {True: {}, False: {}}
-        for at, outcome in enumerate(self.outcomes):
-            for cell in outcome.cells:
-                rounds[cell.ours] |= {1_000 * at + number: us for number, us in cell.by_round().items()}
-        return paired_ratio(rounds[True], rounds[False])
-
-    def failures(self) -> Iterator[str]:
-        """Yield what went wrong, and the works that are certainly slower."""
-        yield from self.troubles
-        for outcome in self.outcomes:
-            yield from (f"{outcome.name}: {why}" for cell in outcome.cells for why in cell.failures)
-            if outcome.ratio.low > LIMIT:
-                yield f"{outcome.name} is surely slower"
-
-    @property
-    def passed(self) -> bool:
-        """Return if every run counted, the overall ratio is within the limit, and no work is surely
-        slower."""
-        return not any(self.failures()) and self.overall.value <= LIMIT
-
-    def table(self) -> str:
-        """Return one line per work, then the verdict."""
-        lines = [f"this engine ÷ that of {self.commit[:12]}, process CPU a request (95 %)"]
-        lines += [f"  {outcome.name:<20} {outcome.ratio}" for outcome in self.outcomes]
-        lines += [f"  {'all':<20} {self.overall}", *(f"  ! {why}" for why in self.failures())]
-        return "\n".join([*lines, f"{'kept' if self.passed else 'MISSED'}: at most {LIMIT:.2f} over all"])
-
-
-def other_engine(commit: str) -> Tool:
-    """Return the engine of a commit, called with the same share, as if it were a peer. It is built once in a
-    worktree, with the crates that it has locked, and kept. Raise Failed if git or cargo does."""
-    full = _output(["git", "rev-parse", "--verify", f"{commit}^{{commit}}"]).strip()
-    engines = KEPT.resolve() / "engines"
-    module = engines / full / "_native.abi3.so"
-    if not module.exists():
-        _say(f"building the engine of {full[:12]} (once; a minute or two)")
-        module.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix="svload-bench-") as place:
-            tree = Path(place) / "tree"
-            _output(["git", "worktree", "add", "--detach", str(tree), full])
-            try:
-                _output([sys.executable, "tools/cargo_lock.py", "write"], tree)
-                cargo = "cargo build --release --locked --package svload-native"
-                variables = f"CARGO_TARGET_DIR={engines / 'target'} PYO3_PYTHON={sys.executable}"
-                words = f"env {variables} PYO3_BUILD_EXTENSION_MODULE=1 {cargo}".split()
-                _output([*words, "--manifest-path", "engine/Cargo.toml"], tree)
-            finally:
-                _output(["git", "worktree", "remove", "--force", str(tree)])
-        part = module.with_suffix(".part")
-        shutil.copy2(engines / "target" / "release" / "lib_native.so", part)
-        part.replace(module)
-    name = f"svload {full[:9]}"
-    return replace(SVLOAD, name=name, ours=False, make=lambda job: [*SVLOAD.command(job), str(module)])
-
-
-def _output(command: Sequence[str], folder: Path = Path()) -> str:
-    done = subprocess.run(
-        list(command),
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        check=False,
-        timeout=BUILD_BOUND_S,
+def against(tree: Path, effort: str, only: Sequence[str], seed: int | None) -> int:
+    """Measure this engine and that of another tree in turn, with the same shares, as if it were a peer; return
+    0 if the limit of `compared` is kept, 1 if not, 2 if nothing was measured."""
+    module = next((tree / "src/svload").resolve().glob("_native*.so"), None)
+    if module is None:
+        raise SystemExit(f"{tree} has no engine: run make setup there")
+    other = replace(
+        SVLOAD, name="other svload", ours=False, make=lambda job: [*SVLOAD.command(job), str(module)]
     )
-    if done.returncode:
-        raise Failed(f"{' '.join(command[:3])} failed: {done.stderr.strip()[-500:]}")
-    return done.stdout
-
-
-def against(commit: str, effort: str, only: Sequence[str], seed: int | None) -> int:
-    """Measure this engine and another commit's in turn; return 0 if the limit of `Comparison` is kept, 1 if
-    not, 2 if nothing was measured."""
-    try:
-        other = other_engine(commit)
-    except Failed as why:
-        _say(str(why))
-        return NOTHING
     with _alone() as folder:
         result = Result(effort, int(time.time()) if seed is None else seed, {})
         run = Bench([SVLOAD, other], {}, folder, EFFORTS[effort], random.Random(result.seed), _say, {})
@@ -256,9 +160,28 @@ def against(commit: str, effort: str, only: Sequence[str], seed: int | None) -> 
             _traffic(run, only, result, lambda: None)
         except KeyboardInterrupt:
             return INTERRUPTED
-    found = Comparison(other.name.removeprefix("svload "), result.outcomes, result.troubles)
-    print(found.table())
-    return NOTHING if not found.outcomes else 0 if found.passed else MISSED
+    text, kept = compared(result.outcomes, result.troubles)
+    print(text)
+    return NOTHING if not result.outcomes else 0 if kept else MISSED
+
+
+def compared(outcomes: Sequence[Outcome], troubles: Sequence[str] = ()) -> tuple[str, bool]:
+    """Return the ratios of this engine's CPU per request to the other's, by work and over all works and
+    rounds, equally weighted, and whether the limit is kept: every run counted, no work is surely above it, and
+    the ratio over all is not above it."""
+    rounds: dict[bool, dict[int, float]] = {True: {}, False: {}}
+    lines, failures = ["this engine ÷ the other, process CPU a request (95 %)"], list(troubles)
+    for at, outcome in enumerate(outcomes):
+        lines.append(f"  {outcome.name:<20} {outcome.ratio}")
+        for cell in outcome.cells:
+            rounds[cell.ours] |= {1_000 * at + number: us for number, us in cell.by_round().items()}
+            failures += [f"{outcome.name}: {why}" for why in cell.failures]
+        if outcome.ratio.low > LIMIT:
+            failures.append(f"{outcome.name} is surely slower")
+    overall = paired_ratio(rounds[True], rounds[False])
+    kept = not failures and overall.value <= LIMIT
+    lines += [f"  {'all':<20} {overall}", *(f"  ! {why}" for why in failures)]
+    return "\n".join([*lines, f"{'kept' if kept else 'MISSED'}: at most {LIMIT:.2f} over all"]), kept
 
 
 if __name__ == "__main__":

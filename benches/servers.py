@@ -18,6 +18,7 @@ from pathlib import Path
 from tests.servers import accepts, certified, speaking
 
 from benches.measure import SERVER_CORE, Failed, pinned
+from svload.host.machine.ports import free_ports
 
 SIZES = {"/1k.bin": 1024, "/100k.bin": 102_400}
 CIPHERS = "TLS_AES_128_GCM_SHA256"
@@ -165,18 +166,6 @@ def recorded() -> Iterator[tuple[int, list[tuple[int, bytes]]]]:
 
     with speaking(talk) as port:
         yield port, heads
-
-
-def free_ports(count: int) -> list[int]:
-    """Return free ports of loopback, below the range that the kernel gives to clients."""
-    found: list[int] = []
-    for port in range(20_180, 32_000):
-        with socket.socket() as one, contextlib.suppress(OSError):
-            one.bind(("127.0.0.1", port))
-            found.append(port)
-        if len(found) == count:
-            return found
-    raise Failed("no free ports below 32000")
 
 
 @contextlib.contextmanager

@@ -26,7 +26,6 @@ from benches.peers import (
     CONNECTIONS,
     QUANTUM_NS,
     SVLOAD,
-    SVLOAD_LOAD,
     THINKING,
     Job,
     Tool,
@@ -34,9 +33,10 @@ from benches.peers import (
     share_of_group,
     svload_command,
 )
-from benches.servers import Server, free_ports, log_stamps, nginx, recorded, running, truth
+from benches.servers import Server, log_stamps, nginx, recorded, running, truth
 from benches.works import Bench, Cell, Limit, Outcome, Special, Work, work_block
 from svload.analysis.quantiles import ranked_counts
+from svload.host.machine.ports import free_ports
 from svload.store.raw import read_tables
 
 CONTROL = "epoll_pwait2 loop (C)"
@@ -189,8 +189,14 @@ def _type_loads(bench: Bench, before: str, limit_s: float, ready: Callable[[], N
         with recorded() as (port, heads), noted(failures):
             begun_ns = time.monotonic_ns()
             marked = f"/{name}-{begun_ns}"
-            command = SVLOAD_LOAD.command(Job(port=port, path=marked, connections=1))
-            run(command, bench.folder / f"{name}.out", 60, cores=BOTH_CORES, codes=(0, 4))
+            words = (f"http://127.0.0.1:{port}{marked}", "--vus", "1", "--duration", "1s", "--json")
+            run(
+                svload_command("load", *words),
+                bench.folder / f"{name}.out",
+                60,
+                cores=BOTH_CORES,
+                codes=(0, 4),
+            )
             came = [at for at, head in heads if marked.encode() in head and b"User-Agent: svload" in head]
             if not came:
                 raise Failed("no request came")
