@@ -18,8 +18,7 @@ import psutil
 from numpy.typing import NDArray
 
 SERVER_CORE, CLIENT_CORE = 0, 1
-_ORPHANS_END_S = 5.0
-_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -54,12 +53,6 @@ def noted(failures: list[str], what: str = "") -> Iterator[None]:
         failures.append(f"{what}{why}")
 
 
-def adopt_orphans() -> None:
-    """Become the parent of all processes that a measured program leaves behind, so that `run` adds their
-    CPU."""
-    _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-
-
 def pinned(*cores: int) -> Callable[[], None]:
     """Return a function for subprocess: pin to `cores`, allow all descriptors, end with this process."""
 
@@ -85,7 +78,6 @@ def run(
     `servers` are the servers' pids: their CPU is not foreign. Raises Failed if it does not
     end in time (it is killed then), or with none of `codes`.
     """
-    known = set(psutil.Process().children())
     served_s, before, used_s = sum(map(_tree_s, servers)), _cores_s(), _ended_s()
     begun = time.monotonic()
     with out.open("wb") as stdout, out.with_suffix(".err").open("wb") as stderr:
@@ -95,12 +87,11 @@ def run(
         )  # fmt: skip
     try:
         code = child.wait(timeout_s)
-        wall_s = time.monotonic() - begun
     except psutil.TimeoutExpired as why:
         child.kill()
+        child.wait()
         raise Failed("it did not end in time and was killed") from why
-    finally:
-        _end(set(psutil.Process().children()) - known)
+    wall_s = time.monotonic() - begun
     process_s = _ended_s() - used_s
     spent_s = _cores_s() - before
     served_s = sum(map(_tree_s, servers)) - served_s
@@ -109,16 +100,6 @@ def run(
         raise Failed(f"{out.stem} ended with {code}: {found}")
     foreign_s = float(spent_s[:, 0].sum()) - process_s - served_s
     return Cost(wall_s, process_s, float(spent_s[CLIENT_CORE].sum()), foreign_s)
-
-
-def _end(orphans: set[psutil.Process]) -> None:
-    """Wait for processes that the program left to us. Raise Failed if one had to be killed."""
-    _, alive = psutil.wait_procs(orphans, _ORPHANS_END_S)
-    for orphan in alive:
-        orphan.kill()
-    psutil.wait_procs(alive)
-    if alive:
-        raise Failed("a process that it left did not end in time and was killed")
 
 
 def _ended_s() -> float:

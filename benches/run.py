@@ -22,7 +22,7 @@ from pathlib import Path
 from benches import specials, works
 from benches.figures import paired_ratio
 from benches.harness import KEPT, arguments
-from benches.measure import CLIENT_CORE, SERVER_CORE, adopt_orphans, build, busy_share, noted
+from benches.measure import CLIENT_CORE, SERVER_CORE, build, busy_share, noted
 from benches.peers import PEERS, QUANTUM, SVLOAD, THINKING, floor
 from benches.servers import fast_server, nginx
 from benches.specials import SPECIALS
@@ -73,7 +73,6 @@ def _alone() -> Iterator[Path]:
         raise SystemExit(f"it needs cores {SERVER_CORE} and {CLIENT_CORE}, and may use {sorted(before)}")
     with machine_lock("svload's bench", None, lambda holder: _say(f"waiting for the machine: {holder}")):
         os.sched_setaffinity(0, {SERVER_CORE})
-        adopt_orphans()
         # SIGTERM acts like Ctrl-C: servers end, and what was measured is printed
         on_term = signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
