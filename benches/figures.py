@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, nan
-from random import Random
 from statistics import geometric_mean
 
 import numpy as np
@@ -32,13 +31,6 @@ def slope(short: Cost, long: Cost) -> Slope:
         raise ValueError(f"the long run made {more}")
     core_us = (long.core_s - short.core_s) / requests * 1e6
     return Slope(process_s / requests * 1e6, core_us, requests / wall_s)
-
-
-def pair(ran: Callable[[int], Cost], spans_s: Sequence[int], order: Random) -> Slope:
-    """Return the slope of a short and a long run next to each other, either first: their difference is the
-    figure, and a virtual machine's speed drifts from one half minute to the next."""
-    costs = {span: ran(span) for span in order.sample(spans_s, 2)}
-    return slope(*(costs[span] for span in spans_s))
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tests.results import case_of
+
 from benches.measure import Failed
 
 if TYPE_CHECKING:
@@ -27,8 +29,9 @@ cost is part of the slope."""
 @dataclass(frozen=True)
 class Job:
     """The same job for every tool. `rate_rps` None: as fast as the answers come. `pad` is a header line's
-    value or empty. `streams` on each connection: HTTP/2; 0: HTTP/1.1. `quantum_ns`, `spin_ns`: svload's
-    pacing_quantum and spin."""
+    value or empty. `streams` on each connection: HTTP/2; 0: HTTP/1.1. Of svload: `quantum_ns` and `spin_ns` are
+    its pacing_quantum and spin; with `think`, users who pause make the rate, instead of evenly spaced
+    arrivals."""
 
     scheme: str = "http"
     port: int = 0
@@ -44,6 +47,7 @@ class Job:
     streams: int = 0
     quantum_ns: int = 0
     spin_ns: int = 0
+    think: bool = False
 
     @property
     def at_once(self) -> int:
@@ -234,31 +238,20 @@ def _engine(job: Job, out: Path) -> Numbers:
     return Numbers(begun, begun - group["ok"] + dropped, group["body_bytes"], note=note, summary=summary)
 
 
-SVLOAD = Tool(
-    "svload",
-    "make setup",
-    _engine,
-    "pace new tls http2",
-    path=sys.executable,
-    ours=True,
-    make=lambda job: engine_command(job.folder, share_of(job)),
-)
-"""svload's engine as a generator calls it (`svload._native.run_share`): full recording, certificates
-verified."""
-THINKING = replace(
-    SVLOAD,
-    name="svload think",
-    variant=True,
-    make=lambda job: engine_command(job.folder, share_of(job, think=True)),
-)
-"""64 users who pause make the rate, instead of evenly spaced arrivals."""
+def _svload(name: str, **changes: Any) -> Tool:
+    """Return svload's engine as a generator calls it (`svload._native.run_share`): full recording,
+    certificates verified. With changes to each job it is a variant."""
+    return Tool(
+        name, "make setup", _engine, "pace new tls http2", path=sys.executable, ours=True,
+        variant=bool(changes),
+        make=lambda job: engine_command(job.folder, share_of(replace(job, **changes))),
+    )  # fmt: skip
+
+
 QUANTUM_NS = 1_000_000
-QUANTUM = replace(
-    SVLOAD,
-    name="svload quantum",
-    variant=True,
-    make=lambda job: engine_command(job.folder, share_of(replace(job, quantum_ns=QUANTUM_NS))),
-)
+SVLOAD = _svload("svload")
+THINKING = _svload("svload think", think=True)
+QUANTUM = _svload("svload quantum", quantum_ns=QUANTUM_NS)
 """Even due times begin in bursts, as by h2load and fortio."""
 SVLOAD_PROGRAM = str(Path(sys.executable).with_name("svload"))
 
@@ -293,13 +286,13 @@ def engine_command(folder: Path, share: dict[str, Any]) -> list[str]:
     return [*python, "-m", "benches.share", str(spec), str(folder / "share.tables")]
 
 
-def share_of(job: Job, think: bool = False) -> dict[str, Any]:
+def share_of(job: Job) -> dict[str, Any]:
     """Return the job as one share, by svload's own types and code; a rate as arrivals or as think time."""
     from svload.model.executors import ConstantArrivalRate, ConstantVus, ThinkTime
     from svload.model.traffic import Group, Request, SizeCheck, Text
 
     executor: Any = ConstantVus(vus=job.at_once)
-    if job.rate_rps and think:
+    if job.rate_rps and job.think:
         pause_ns = round(job.connections / job.rate_rps * 1e9)
         executor = ConstantVus(vus=job.connections, think_time=ThinkTime(constant_ns=pause_ns))
     elif job.rate_rps:
@@ -326,12 +319,10 @@ def share_of_group(
     from svload.drive.share.timeline import Timeline
     from svload.drive.share.write import plain
     from svload.model.facts import Endpoint
-    from svload.model.study import Case, CaseConfig
 
-    config = CaseConfig(case=Case(name="bench", levels={}), services=(), groups=(group,))
     endpoint = Endpoint(scheme=scheme, address="127.0.0.1", port=port, ca_pem=ca_pem)
     times = Timeline(ramp_ns=0, duration_ns=seconds * 1_000_000_000)
-    (share,) = build_shares(config, 1, times, {f"{scheme}://127.0.0.1": endpoint}, ["127.0.0.0/8"])
+    (share,) = build_shares(case_of(group), 1, times, {f"{scheme}://127.0.0.1": endpoint}, ["127.0.0.0/8"])
     return plain(share.spec) | {"interval_ns": SAMPLES_INTERVAL_NS}
 
 

@@ -103,8 +103,6 @@ def _measure(result: Result, chosen: Sequence[str], folder: Path) -> None:
     for name, get in result.missing.items():
         _say(f"{name} is not here and is left out ({get})")
     pads, result.request_bytes = works.pads_for(tools, folder)
-    for variant in (THINKING, QUANTUM):
-        pads[variant.name] = pads.get(SVLOAD.name, "")
     ours_bytes = result.request_bytes.get(SVLOAD.name, 0)
     sizes = [size for peer in PEERS if (size := result.request_bytes.get(peer.name))]
     if any(abs(ours_bytes - size) > 0.1 * size for size in sizes):

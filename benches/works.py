@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, TypeVar
 
-from benches.figures import Ratio, Slope, best_of, pair, paired_ratio
+from benches.figures import Ratio, Slope, best_of, paired_ratio, slope
 from benches.measure import CLIENT_CORE, SERVER_CORE, Cost, Failed, noted, run
 from benches.peers import SVLOAD, Job, Numbers, Tool
 from benches.servers import Server, recorded
@@ -203,7 +203,7 @@ class Bench:
         cells = {tool.name: Cell(tool.name, tool.ours, tool.floor) for tool in tools}
         for number, tool in self.rounds(work.key, tools):
             with noted(cells[tool.name].failures, f"round {number + 1}: "):
-                one = replace(job, pad=self.pads.get(tool.name, ""))
+                one = replace(job, pad=self.pads.get(SVLOAD.name if tool.variant else tool.name, ""))
                 ran = partial(self._once, cells[tool.name], tool, one, server)
                 cells[tool.name].slopes[number] = self.pair(ran)
         return Outcome(work, rate_rps, list(cells.values()))
@@ -222,8 +222,11 @@ class Bench:
         return cost
 
     def pair(self, ran: Callable[[int], Cost]) -> Slope:
-        """Return the slope of a short and a long run."""
-        return pair(ran, (self.effort.short_s, self.effort.long_s), self.order)
+        """Return the slope of a short and a long run next to each other, either first: their difference is
+        the figure, and a virtual machine's speed drifts from one half minute to the next."""
+        spans_s = (self.effort.short_s, self.effort.long_s)
+        costs = {span: ran(span) for span in self.order.sample(spans_s, 2)}
+        return slope(*(costs[span] for span in spans_s))
 
     def run(self, tool: Tool, job: Job, server: Server) -> tuple[Cost, Numbers]:
         """Run a tool to its end. Raise Failed if an answer was bad."""
