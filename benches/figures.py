@@ -17,7 +17,6 @@ class Slope:
     """Cost of one additional request, from a short and a long run of the same round."""
 
     process_us: float
-    core_us: float
     rate_rps: float
 
 
@@ -29,8 +28,7 @@ def slope(short: Cost, long: Cost) -> Slope:
     if requests <= 0 or process_s <= 0 or wall_s <= 0:
         more = f"{requests} requests more, took {process_s:.3f} s more and lasted {wall_s:.3f} s longer"
         raise ValueError(f"the long run made {more}")
-    core_us = (long.core_s - short.core_s) / requests * 1e6
-    return Slope(process_s / requests * 1e6, core_us, requests / wall_s)
+    return Slope(process_s / requests * 1e6, requests / wall_s)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""One run of a program on a separate core, and its cost: the CPU of its processes and of the core."""
+"""One run of a program on a separate core, and its cost: the CPU of its processes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import psutil
-from numpy.typing import NDArray
 
 SERVER_CORE, CLIENT_CORE = 0, 1
 _PR_SET_PDEATHSIG = 1
@@ -25,12 +23,11 @@ _libc = ctypes.CDLL(None, use_errno=True)
 @dataclass(frozen=True)
 class Cost:
     """The cost of one run. `process_s`: user and system time of all the program's processes, to the ns of the
-    scheduler's accounting. `core_s`: all work of the client core in that period, including softirq, in
-    ticks of 10 ms. `foreign_s`: work of other processes. `requests`: as the server counted them."""
+    scheduler's accounting. `foreign_s`: work of other processes, in ticks of 10 ms. `requests`: as the server
+    counted them."""
 
     wall_s: float
     process_s: float
-    core_s: float
     foreign_s: float = 0.0
     requests: int = 0
 
@@ -78,7 +75,7 @@ def run(
     `servers` are the servers' pids: their CPU is not foreign. Raises Failed if it does not
     end in time (it is killed then), or with none of `codes`.
     """
-    served_s, before, used_s = sum(map(_tree_s, servers)), _cores_s(), _ended_s()
+    served_s, before, used_s = sum(map(_tree_s, servers)), _all_s(), _ended_s()
     begun = time.monotonic()
     with out.open("wb") as stdout, out.with_suffix(".err").open("wb") as stderr:
         child = psutil.Popen(
@@ -93,13 +90,12 @@ def run(
         raise Failed("it did not end in time and was killed") from why
     wall_s = time.monotonic() - begun
     process_s = _ended_s() - used_s
-    spent_s = _cores_s() - before
+    spent_s = _all_s() - before
     served_s = sum(map(_tree_s, servers)) - served_s
     if code not in codes:
         found = out.with_suffix(".err").read_text(errors="replace").strip()[-300:]
         raise Failed(f"{out.stem} ended with {code}: {found}")
-    foreign_s = float(spent_s[:, 0].sum()) - process_s - served_s
-    return Cost(wall_s, process_s, float(spent_s[CLIENT_CORE].sum()), foreign_s)
+    return Cost(wall_s, process_s, spent_s - process_s - served_s)
 
 
 def _ended_s() -> float:
@@ -117,10 +113,10 @@ def _tree_s(pid: int) -> float:
     return 0.0
 
 
-def _cores_s() -> NDArray[np.float64]:
-    """Return for each core the seconds so far of its processes, and of interrupts."""
-    times = psutil.cpu_times(percpu=True)
-    return np.array([[one.user + one.nice + one.system, one.irq + one.softirq] for one in times])
+def _all_s() -> float:
+    """Return the CPU seconds so far of all processes, without interrupts."""
+    times = psutil.cpu_times()
+    return float(times.user + times.nice + times.system)
 
 
 def busy_share(for_s: float) -> float:

@@ -73,10 +73,6 @@ class Server:
         """Return the port for this protocol; HTTP/2 by prior knowledge."""
         return self.http2_port if http2 else self.https_port if scheme == "https" else self.http_port
 
-    def url(self, path: str, scheme: str = "http") -> str:
-        """Return the URL of `path` on this server."""
-        return f"{scheme}://127.0.0.1:{self.port(scheme)}{path}"
-
 
 @contextlib.contextmanager
 def nginx(folder: Path) -> Iterator[Server]:

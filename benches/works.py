@@ -311,10 +311,10 @@ def work_block(outcome: Outcome) -> list[str]:
     if outcome.foreign_share > QUIET_SHARE:
         lines.append(f"  ! not quiet: other processes took {outcome.foreign_share:.0%} of a core")
     best = outcome.best or "best peer"
-    lines.append(f"  {'tool':<19} {'process µs':>10} {'core µs':>8} {'req/s':>8}   ÷ {best} (95 %)")
+    lines.append(f"  {'tool':<19} {'process µs':>10} {'req/s':>8}   ÷ {best} (95 %)")
     for cell in sorted(outcome.cells, key=lambda one: one.median("process_us") or inf):
-        cpu_us, core_us, rate_rps = (cell.median(one) for one in ("process_us", "core_us", "rate_rps"))
-        shown = f"{cpu_us:>10.2f} {core_us:>8.2f} {rate_rps:>8.0f}" if cell.slopes else f"{'–':>28}"
+        cpu_us, rate_rps = cell.median("process_us"), cell.median("rate_rps")
+        shown = f"{cpu_us:>10.2f} {rate_rps:>8.0f}" if cell.slopes else f"{'–':>19}"
         note = f"   ({cell.note})" if cell.note else ""
         lines.append(f"  {cell.tool:<19} {shown}   {outcome.ratio_of(cell.tool)}{note}")
         lines += [f"    ! {failure}" for failure in cell.failures]
