@@ -96,24 +96,15 @@ class Tool:
     run (read from its stdout; raises Failed if it can't be found), and what it can do: `pace`, `new`
     connections, `tls`, `http2`.
 
-    Its command, without pipelining and with one thread, is `make` or consists of `words` after its name, then
-    the headers and the URL. `{pace}` stands for `paced` at a rate and else for `free`, `{connect}` for `new`
-    with new connections and else for `kept`, `{speak}` for `http2` with streams and else for `http1`,
-    `{trust}` for `tls` with HTTPS. A `variant` of svload takes part at a rate only, and is shown beside the
-    judged one."""
+    Its command, without pipelining and with one thread, is `make`, or `words` (in the syntax of a shell) after
+    its name, then the headers and the URL. A `variant` of svload takes part at a rate only, and is shown beside
+    the judged one."""
 
     name: str
     get: str
     account: Callable[[Job, Path], Numbers]
     can_do: str
-    words: str = ""
-    paced: str = ""
-    free: str = ""
-    new: str = ""
-    kept: str = ""
-    http2: str = ""
-    http1: str = ""
-    tls: str = ""
+    words: Callable[[Job], str] = lambda job: ""
     make: Callable[[Job], list[str]] | None = None
     path: str | None = None
     ours: bool = False
@@ -137,14 +128,8 @@ class Tool:
         """Return the command line for a job."""
         if self.make is not None:
             return self.make(job)
-        words = self.words.format(
-            pace=self.paced if job.rate_rps else self.free, connect=self.new if job.new else self.kept,
-            speak=self.http2 if job.streams else self.http1, trust=self.tls if job.scheme == "https" else "",
-        )  # fmt: skip
-        each_rps = (job.rate_rps or 0) / job.connections
-        filled = [word.format(job=job, each_rps=each_rps) for word in shlex.split(words)]
         headers = [word for header in job.headers for word in ("-H", header)]
-        return [str(self.program()), *filled, *headers, job.url]
+        return [str(self.program()), *shlex.split(self.words(job)), *headers, job.url]
 
 
 def _wrk(job: Job, out: Path) -> Numbers:
@@ -194,35 +179,46 @@ def _oha(job: Job, out: Path) -> Numbers:
     return Numbers(requests, bad, found["summary"]["totalData"])
 
 
+def _wrk_words(job: Job) -> str:
+    close = "-H 'Connection: close'" if job.new else ""
+    return f"-t1 -c{job.connections} -d{job.seconds}s {close}"
+
+
+def _ab_words(job: Job) -> str:
+    """HTTP/1.0; -n after -t, which would set it to 50,000."""
+    return f"-q {'' if job.new else '-k'} -c {job.connections} -t {job.seconds} -n 4000000"
+
+
+def _h2load_words(job: Job) -> str:
+    """HTTP/2 by prior knowledge without TLS; in HTTP/1.1 more than -m1 would be pipelining."""
+    speak = f"-m{job.streams}" if job.streams else "--h1 -m1"
+    pace = f"--rps={job.rate_rps / job.connections:g}" if job.rate_rps else ""
+    return f"{speak} -t1 -c{job.connections} -D{job.seconds} {pace}"
+
+
+def _fortio_words(job: Job) -> str:
+    """Its own fast HTTP/1.1 client; certificates verified; -qps 0: no wait."""
+    pace = f"-qps {job.rate_rps:g} -uniform" if job.rate_rps else "-qps 0"
+    connect = "-keepalive=false" if job.new else ""
+    trust = f"-cacert {job.ca}" if job.scheme == "https" else ""
+    return f"load -quiet -c {job.connections} {pace} -t {job.seconds}s -json - {trust} {connect}"
+
+
+def _oha_words(job: Job) -> str:
+    """hyper and tokio, one worker by affinity."""
+    pace = f"-q {job.rate_rps:g} --latency-correction" if job.rate_rps else ""
+    connect = "--disable-keepalive" if job.new else ""
+    trust = f"--cacert {job.ca}" if job.scheme == "https" else ""
+    return f"--no-tui --output-format json -c {job.connections} -z {job.seconds}s {pace} {trust} {connect}"
+
+
 PEERS = (
-    Tool(
-        "wrk", "apt install wrk", _wrk, "new tls", "-t1 -c{{job.connections}} -d{{job.seconds}}s {connect}",
-        new="-H 'Connection: close'",
-    ),
-    # HTTP/1.0; -n after -t, which would set it to 50,000
-    Tool(
-        "ab", "apt install apache2-utils", _ab, "new tls",
-        "-q {connect} -c {{job.connections}} -t {{job.seconds}} -n 4000000", kept="-k",
-    ),
-    # HTTP/2 by prior knowledge without TLS; in HTTP/1.1 more than -m1 would be pipelining
-    Tool(
-        "h2load", "apt install nghttp2-client", _h2load, "pace tls http2",
-        "{speak} -t1 -c{{job.connections}} -D{{job.seconds}} {pace}",
-        paced="--rps={each_rps:g}", http2="-m{job.streams}", http1="--h1 -m1",
-    ),
-    # its own fast HTTP/1.1 client; certificates verified; -qps 0: no wait
-    Tool(
-        "fortio", "go install fortio.org/fortio@v1.66.5", _fortio, "pace new tls",
-        "load -quiet -c {{job.connections}} {pace} -t {{job.seconds}}s -json - {trust} {connect}",
-        paced="-qps {job.rate_rps:g} -uniform", free="-qps 0", new="-keepalive=false", tls="-cacert {job.ca}",
-    ),
-    # hyper and tokio, one worker by affinity
-    Tool(
-        "oha", "cargo install --locked oha", _oha, "pace new tls",
-        "--no-tui --output-format json -c {{job.connections}} -z {{job.seconds}}s {pace} {trust} {connect}",
-        paced="-q {job.rate_rps:g} --latency-correction", new="--disable-keepalive", tls="--cacert {job.ca}",
-    ),
-)  # fmt: skip
+    Tool("wrk", "apt install wrk", _wrk, "new tls", _wrk_words),
+    Tool("ab", "apt install apache2-utils", _ab, "new tls", _ab_words),
+    Tool("h2load", "apt install nghttp2-client", _h2load, "pace tls http2", _h2load_words),
+    Tool("fortio", "go install fortio.org/fortio@v1.66.5", _fortio, "pace new tls", _fortio_words),
+    Tool("oha", "cargo install --locked oha", _oha, "pace new tls", _oha_words),
+)
 
 
 def _engine(job: Job, out: Path) -> Numbers:
