@@ -29,8 +29,8 @@ cost is part of the slope."""
 @dataclass(frozen=True)
 class Job:
     """The same job for every tool. `rate_rps` None: as fast as the answers come. `pad` is a header line's
-    value or empty. `streams` on each connection: HTTP/2; 0: HTTP/1.1. Of svload: `quantum_ns` and `spin_ns` are
-    its pacing_quantum and spin; with `think`, users who pause make the rate, instead of evenly spaced
+    value or empty. `streams` on each connection: HTTP/2; 0: HTTP/1.1. Of svload: `quantum_ns` and `spin_ns`
+    are its pacing_quantum and spin; with `think`, users who pause make the rate, instead of evenly spaced
     arrivals."""
 
     scheme: str = "http"
@@ -96,8 +96,8 @@ class Tool:
     run (read from its stdout; raises Failed if it can't be found), and what it can do: `pace`, `new`
     connections, `tls`, `http2`.
 
-    Its command, without pipelining and with one thread, is `make`, or `words` (in the syntax of a shell) after
-    its name, then the headers and the URL. A `variant` of svload takes part at a rate only, and is shown beside
+    Its command, without pipelining and with one thread, is `make`, or its name with `words` (in the syntax of
+    a shell), the headers and the URL. A `variant` of svload takes part at a rate only, and is shown beside
     the judged one."""
 
     name: str

@@ -141,8 +141,8 @@ LIMIT = 1.02
 
 
 def against(tree: Path, effort: str, only: Sequence[str], seed: int | None) -> int:
-    """Measure this engine and that of another tree in turn, with the same shares, as if it were a peer; return
-    0 if the limit of `compared` is kept, 1 if not, 2 if nothing was measured."""
+    """Measure this engine and that of another tree in turn, with the same shares, as if it were a peer.
+    Return 0 if the limit of `compared` is kept, 1 if not, 2 if nothing was measured."""
     module = next((tree / "src/svload").resolve().glob("_native*.so"), None)
     if module is None:
         raise SystemExit(f"{tree} has no engine: run make setup there")
@@ -164,8 +164,8 @@ def against(tree: Path, effort: str, only: Sequence[str], seed: int | None) -> i
 
 def compared(outcomes: Sequence[Outcome], troubles: Sequence[str] = ()) -> tuple[str, bool]:
     """Return the ratios of this engine's CPU per request to the other's, by work and over all works and
-    rounds, equally weighted, and whether the limit is kept: every run counted, no work is surely above it, and
-    the ratio over all is not above it."""
+    rounds, equally weighted, and whether the limit is kept: every run counted, no work is surely above it,
+    and the ratio over all is not above it."""
     rounds: dict[bool, dict[int, float]] = {True: {}, False: {}}
     lines, failures = ["this engine ÷ the other, process CPU a request (95 %)"], list(troubles)
     for at, outcome in enumerate(outcomes):

@@ -101,7 +101,7 @@ def test_ten_machines_ask_for_what_one_asks_for(machines: Fabric) -> None:
     (users,) = trial.summary.groups
     assert (users.due, users.ok, users.failed) == (400, 400, 0)
     assert [part.ok for part in trial.summary.parts] == [40] * 10
-    assert merged_cells(trial) == cells_of_rows(trial)
+    assert_merged_as_rows(trial)
     places = {(one.kind, one.place): one for one in trial.summary.places}
     assert {place for kind, place in places if kind == "site"} == set(SITES)
     assert [places["machine", host.name].ok for host in HOSTS] == [40] * 10
@@ -115,30 +115,17 @@ def test_ten_machines_ask_for_what_one_asks_for(machines: Fabric) -> None:
     assert (alone.summary.groups[0].due, alone.summary.groups[0].ok) == (400, 400)
 
 
-def merged_cells(trial: TrialData) -> Counter[tuple[int, ...]]:
-    """Return how often each bucket of each merged histogram was counted."""
-    table = trial.histograms
-    names = ("metric", "group", "step", "interval", "bucket")
-    cells = zip(*(table[name].tolist() for name in names), strict=True)
-    counted: Counter[tuple[int, ...]] = Counter()
-    for cell, count in zip(cells, table["count"].tolist(), strict=True):
-        if cell[0] in SPANS:
-            counted[cell] += count
-    return counted
-
-
-def cells_of_rows(trial: TrialData) -> Counter[tuple[int, ...]]:
-    """Return the same from the rows alone, all of which are ok."""
-    rows = trial.samples
-    intervals = rows["due_ns"] // trial.summary.interval_ns
-    return Counter(
-        (metric, group, step, interval, bucket(lasted))
-        for metric, (since, until) in SPANS.items()
-        for group, step, interval, lasted in zip(
-            rows["group"].tolist(), rows["step"].tolist(), intervals.tolist(),
-            (rows[until] - rows[since]).tolist(), strict=True,
-        )
-    )  # fmt: skip
+def assert_merged_as_rows(trial: TrialData) -> None:
+    """Compare each bucket of the merged histograms with the rows, all of which are ok."""
+    rows, table = trial.samples, trial.histograms
+    columns = [
+        one.tolist() for one in (rows["group"], rows["step"], rows["due_ns"] // trial.summary.interval_ns)
+    ]
+    for code, (since, until) in SPANS.items():
+        counted = Counter(zip(*columns, map(bucket, (rows[until] - rows[since]).tolist()), strict=True))
+        names = ("group", "step", "interval", "bucket", "count")
+        merged = zip(*(table[name][table["metric"] == code].tolist() for name in names), strict=True)
+        assert {tuple(cell): count for *cell, count in merged} == counted
 
 
 @pytest.mark.timing
