@@ -100,7 +100,7 @@ SLIPS = [
     ("[readers.success_rate", "[filling.success_rate", "filling"),
     ("replicas: \"${web}\"", "replicas: 2, port: 9000", "cannot listen on one port"),
     ("http://front/held", "http://web/held", "a connection goes to one of them"),
-    ("populate: filling", "populate: \"${web}\"", "a group is load, or a population, in all cases"),
+    ("populate: filling", "populate: \"${web}\"", "a group must be load in all cases"),
     ("  - drop_cache: store", "  - {drop_cache: store, lasts: 3s}", "lasts belongs to populate"),
 ]  # fmt: skip
 

@@ -158,7 +158,7 @@ def test_a_side_that_hangs_ends_it(ok: int, in_flight: int, p99_s: float, silent
         return
     assert offset_s == silent_s + (3 if ok else 0) and isinstance(error, SvloadError)
     (problem,) = error.problems
-    shown = f"http://b/ no longer answers as it did: it answered nothing for the last {silent_s} s of b.r2."
+    shown = f"http://b/ no longer answers as it did: it sent no response in the last {silent_s} s of b.r2."
     assert (problem.code, problem.sentence) == ("target-gone", shown)
     waits = "1 request waits" if in_flight == 1 else f"{in_flight} requests wait"
     assert problem.remedy.startswith(f"{waits} for an answer: ") and "svload resume" in problem.remedy

@@ -112,7 +112,7 @@ compare: [{factor: workers, baseline: 1, metric: response.p50, fail_if: worse by
     ("order", "inventory", "turns", "why"),
     [
         ("", None, True, ""),
-        ("", Path("machines.yaml"), False, "other machines make the load"),
+        ("", Path("machines.yaml"), False, "other machines generate the load"),
         (", order: trials", None, False, ""),
     ],
 )

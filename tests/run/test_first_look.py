@@ -24,7 +24,7 @@ def _own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ("status", "says"),
     [
         (404, "It answers 404 to GET /shop?id=1, so every request would fail: use a path that exists."),
-        (401, "It answers 401 to GET /shop?id=1, so every request would fail: it wants to know who asks: give the request its headers."),
+        (401, "It answers 401 to GET /shop?id=1, so every request would fail: it requires credentials: add the headers to the request."),
         (405, "it needs another method there, such as POST."),
         (503, "so every request would fail: check its log."),
         *((status, "") for status in (200, 204, 302)),

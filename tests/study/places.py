@@ -189,7 +189,7 @@ PLACES: dict[str, Place] = {
     "StepPart.drop_cache": Place(("before_trial", 0, "drop_cache", 0), "store", "cache", over={"before_trial": [{"drop_cache": [""]}]}),
     "StepPart.warm": Place(("before_trial", 0, "warm"), "thing", "more", over={"before_trial": [{"through": "cache"}], "feeders": {"more": {"from": "things", "take": "random"}}, "requests": {"fetch": {"headers": {"X-More": "${more.path}"}}}}),
     "StepPart.through": step("through", "store", "cache", warm="thing"),
-    "StepPart.populate": step("populate", "fill", "load", "a group is load, or a population, in all cases"),
+    "StepPart.populate": step("populate", "fill", "load", "a group must be load in all cases"),
     "StepPart.lasts": step("lasts", "5s", "9s", populate="fill"),
     # a request
     "RequestPart.get": asked("get", "http://store/a${thing.path}", "http://cache/a${thing.path}"),
@@ -287,11 +287,11 @@ PLACES: dict[str, Place] = {
     # durations, and criteria
     "MeasurePart.duration": Place(("measure", "duration"), "1s", "2s"),
     "MeasurePart.replicates": Place(("measure", "replicates"), 1, 2),
-    "MeasurePart.order": Place(("measure", "order"), "as-listed", "randomised-blocks", "the order inside a block is that of all its cases"),
+    "MeasurePart.order": Place(("measure", "order"), "as-listed", "randomised-blocks", "the order within a block is the same"),
     "MeasurePart.until": Place(("measure", "until"), "± 5 %", "± 10 %", "it applies to comparisons, which need several cases"),
     "MeasurePart.at_most": Place(("measure", "at_most"), 12, 24, "a block holds all its cases"),
     "MeasurePart.bring_ups": Place(("measure", "bring_ups"), 1, 2, "a bring-up holds blocks with all their cases"),
-    "MeasurePart.control": Place(("measure", "control"), False, True, "a control is a side of all sets"),
+    "MeasurePart.control": Place(("measure", "control"), False, True, "a control takes part in all sets"),
     "MeasurePart.awake": Place(("measure", "awake"), True, False),
     "ThresholdPart.that": Place(("thresholds", 0, "that"), "response.p50 < 1s", "response.p50 < 2s", over={"thresholds": [{}]}),
     "ThresholdPart.when": Place(("thresholds", 0, "when"), {"f": "a"}, {"f": "b"}, MAPPING, {"thresholds": [{"that": "response.p50 < 1s"}]}),

@@ -78,7 +78,7 @@ measure: {duration: 1s, replicates: 2}
 STEPS = "before_trial:\n- "
 NAMED = (
     (STEPS + 'reset: "${a.k}"', "[web]", "[nobody]", "no such service"),
-    (STEPS + 'reset: "${a.k}"', "[web, store]", "[web, other]", "runs already"),
+    (STEPS + 'reset: "${a.k}"', "[web, store]", "[web, other]", "already running"),
     (STEPS + 'restart: ["${a.k}"]', "store", "nobody", "no such service"),
     (STEPS + 'drop_cache: "${a.k}"', "store", "nobody", "no such service"),
     (STEPS + "{warm: '${a.k}', through: web}", "rows", "nobody", "no such feeder"),
@@ -123,7 +123,7 @@ def test_a_level_cannot_stand_for_a_group(folder: Path, field: str) -> None:
     ("reply", "field", "says"),
     [
         ("GET http://web/${a.k}{rows.valu}", "$", "It comes from what was put in"),
-        ("GET http://web/${a.k}{rows.value", "$", "No “}” ends it"),
+        ("GET http://web/${a.k}{rows.value", "$", "It has no closing “}”"),
         ("GET http://web/${a.k}{rows.value}", "x", ""),
         ("{get: http://web/, check: ['size_bytes == $${rows.value}']}", "x", "expected a number of bytes"),
         ("{get: http://web/, check: ['size_bytes == ${rows.value}']}", "x", ""),

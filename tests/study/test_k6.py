@@ -56,7 +56,7 @@ def test_a_threshold_is_a_criterion(typed: str, metric: str, op: str, value: flo
         ("http_req_blocked: avg<1", "http_req_blocked"),
         ("http_req_failed: p(99)<1", "has a rate"),
         ("http_req_durations: p(95)<1", "did you mean “http_req_duration”"),
-        ("http_req_duration{name:login}: p(95)<1", "groups and steps in place of tags"),
+        ("http_req_duration{name:login}: p(95)<1", "groups and steps instead of tags"),
         ("http_req_sending: avg<1", "no metric of this part of a request"),
         ("goodput>5", "needs a limit"),
         ("p(95)<200 at noon", "“noon” is not a level"),
@@ -118,10 +118,10 @@ def test_a_case_may_be_named_beside_them_and_a_profile_may_hold_them(load: Load)
 @pytest.mark.parametrize(
     ("written", "says"),
     [
-        ("\n- iteration_duration: p(95)<500", "“iteration_duration: p(95)<500” is not a criterion: iteration_duration has no exact equal: svload keeps the times of requests, and none of whole iterations. Write response.p95 < 500 ms, which is the closest."),
+        ("\n- iteration_duration: p(95)<500", "“iteration_duration: p(95)<500” is not a criterion: iteration_duration has no exact equivalent: svload records times of requests, not of whole iterations. Write response.p95 < 500 ms, which is the closest."),
         ("\n- http_req_duration: p(98)<500", "“p(98)” is not among the percentiles that are kept"),
         ("\n- http_req_failed: rate<5", "as a share 5 is 500 %, which always holds"),
-        ("\n- http_req_duration: [{threshold: p(95)<500, abortOnFail: true}]", "Unknown key “abortOnFail” in thresholds[0]. A threshold is judged when its trial is over; abort_if ends a run"),
+        ("\n- http_req_duration: [{threshold: p(95)<500, abortOnFail: true}]", "Unknown key “abortOnFail” in thresholds[0]. A threshold is judged after its trial; to end a run during the load, use abort_if"),
         ("\n- {when: {users: 8}, that: 'http_req_duration{name:a}: p(95)<9'}", "Write GROUP.response.p95 < 9 ms for a group under traffic"),
         ("\n- respons.p95 < 5 ms", "“respons” is not a metric of traffic; did you mean “response”"),
         ("\n- http_req_duration: p(95)<${users.slow}", "${users.slow}"),

@@ -103,7 +103,7 @@ def test_all_mistakes_at_once(folder: Path) -> None:
         ("get: ${scheme}://${way.host}$", "get: ${scheme}://${way.host}:80$", "follows from the service"),
         ("get: ${scheme}://${way.host}$", "get: ${scheme}://${thing.path}$", "one name for all requests"),
         ("users: [1, 8]", "users: [1, 8]\n  thing: [a]", "already used under factors"),
-        ("users: [1, 8]", "users: [1, 8]\n  request: [a]", "a word of svload's own"),
+        ("users: [1, 8]", "users: [1, 8]\n  request: [a]", "a reserved word"),
         ("- {when: {way: through, users: 8}", "- {when: {}", "exclude[0].when: expected at least one entry"),
         ("- {when: {way: through, users: 8}", "- {when: {scheme: [http, https]}", "no case is left"),
         ("start_when: crowd.ramped", "start_when: crowd.ready", "GROUP.ramped"),
@@ -117,7 +117,7 @@ def test_all_mistakes_at_once(folder: Path) -> None:
         ("name: small", "name: a/b", "name"),
         ('expect: "front.requests == 0"', 'expect: "${way.mark}"', "no such field (way: direct)"),
         ("when: {users: 8}, ex", 'when: {users: "${way}"}, ex', "before the cases are made"),
-        ("metric: guest.response.p50", "metric: throughput, when: {way: direct}", "one level of way only"),
+        ("metric: guest.response.p50", "metric: throughput, when: {way: direct}", "only one level of way"),
         ("tiny:", "tiny: {profiles: {}}\n  other:", "Unknown key “profiles”"),
     ],
 )
@@ -162,11 +162,11 @@ def test_a_list_or_mapping_that_leads_back_to_itself_is_reported(folder: Path, f
         ("  store: {kit: stone, workers: 4}\n  front: {kit: glass, of: store}", "  - {kit: stone, workers: 4}", "lab: expected a mapping"),
         ("  - reset: [store, front]\n  - {when: {way: through}, warm: thing, through: front}", "  make: {reset: [store, front]}", "before_trial: expected a list"),
         # after an open reference the brace of the next one would end both
-        ("    get: ${scheme}", '    body: \'{"a": "${users", "b": ${users}}\'\n    post: ${scheme}', "No “}” ends it"),
-        ("reset: [store, front]", "reset: '${'", "No “}” ends it"),
-        ("reset: [store, front]", "reset: ['${way.host']", "No “}” ends it"),
-        ('X-Mark: "${way.mark}"', "X-Mark: 'a ${'", "No “}” ends it"),
-        ('"${users}"', '"${way.${users}}"', "No “}” ends it"),
+        ("    get: ${scheme}", '    body: \'{"a": "${users", "b": ${users}}\'\n    post: ${scheme}', "It has no closing “}”"),
+        ("reset: [store, front]", "reset: '${'", "It has no closing “}”"),
+        ("reset: [store, front]", "reset: ['${way.host']", "It has no closing “}”"),
+        ('X-Mark: "${way.mark}"', "X-Mark: 'a ${'", "It has no closing “}”"),
+        ('"${users}"', '"${way.${users}}"', "It has no closing “}”"),
     ],
 )  # fmt: skip
 def test_a_wrong_section_or_open_reference_is_reported(folder: Path, old: str, new: str, says: str) -> None:

@@ -162,23 +162,23 @@ BY_PATH = "- {factor: path, baseline: a, metric: users.response.p50}"
 @pytest.mark.parametrize(
     ("old", "new", "line", "says"),
     [
-        ("before_trial:", "faults:\n  - {at: 1s, stop: web}\nbefore_trial:", "faults:", "a fault would meet"),
+        ("before_trial:", "faults:\n  - {at: 1s, stop: web}\nbefore_trial:", "faults:", "a fault would hit"),
         ("{reset: [web]}", "{drop_cache: [web]}", "drop_cache", "the same page cache"),
-        ("before_trial:", "profile: web\nbefore_trial:", "profile:", "slow its side alone"),
-        ("path: [a, b]", "path: [a, b]\n  rate: {open: [1, 9]}", "open:", "the machine alone"),
+        ("before_trial:", "profile: web\nbefore_trial:", "profile:", "slow only its side"),
+        ("path: [a, b]", "path: [a, b]\n  rate: {open: [1, 9]}", "open:", "the machine to itself"),
         ("replicates: 3", "replicates: 3, bring_ups: 2", "bring_ups", "brings the servers up anyway"),
         ("traffic:", LATER, "start_when", "runs all the time"),
-        ("vus: 4,", "vus: 4, record: histogram,", "record:", "a histogram keeps none"),
+        ("vus: 4,", "vus: 4, record: histogram,", "record:", "a histogram keeps no single"),
         ("constant-vus, vus: 4", "shared-iterations, vus: 4, iterations: 9", "vus:", "stays the same"),
         ("constant-vus, vus: 4", "ramping-vus, stages: [{duration: 5s, target: 4}]", "stages:", "stays the same"),
         ("compare:\n  - {factor: build, baseline: old, metric: users.response.p50}\n", "", "order:", "compares nothing"),
         ("compare:", f"compare:\n  {BY_PATH}", "factor: build", "path is compared already"),
-        ("metric: users.response.p50", "metric: web.cpu.mean", "metric:", "moments of its own"),
+        ("metric: users.response.p50", "metric: web.cpu.mean", "metric:", "its own interval"),
         ("{kit: stone,", "{kit: stone, port: 8080,", "port:", "only one of them can have this port"),
         ("{kit: stone,", "{kit: stone, on: servers,", "on:", "turns on one machine"),
         ("vus: 4", 'vus: "${build.workers}"', "", "differ in the load itself"),
         ("order: turns", "control: true", "control", "a control is one more side"),
-        ("lab:", 'sysctl: {fs.file-max: "${build.workers}"}\nlab:', "sysctl:", "the machine has this setting once"),
+        ("lab:", 'sysctl: {fs.file-max: "${build.workers}"}\nlab:', "sysctl:", "only one such setting"),
     ],
 )  # fmt: skip
 def test_turns_say_what_they_cannot_do(tmp_path: Path, old: str, new: str, line: str, says: str) -> None:
@@ -244,7 +244,7 @@ COMPARE = "{name: the front, factor: way, baseline: direct, metric: guest.respon
         (COMPARE, COMPARE.replace("}", ", by: schem}"), "“scheme”"),
         (COMPARE, COMPARE.replace("}", ", by: way}"), "another factor"),
         (COMPARE, COMPARE.replace("}", ", by: users, when: {users: 1}}"), "one level"),
-        ("replicates: 3", "replicates: 3, bring_ups: 4", "at most one bring-up a block"),
+        ("replicates: 3", "replicates: 3, bring_ups: 4", "a block has at most one bring-up"),
     ],
 )
 def test_an_impossible_by_or_bring_up_is_reported_at_its_line(
@@ -359,9 +359,9 @@ def test_what_is_chosen_and_what_is_no_gate_stays(load: Callable[..., Lock], old
     ("old", "new", "why"),
     [
         ("{kit: stone,", "{kit: stone, port: 8080,", "only one of them can have this port (lab.web.port)"),
-        ("traffic:", "faults: [{at: 1s, stop: web}]\ntraffic:", "a fault would meet"),
-        ("lab:", 'lab:\n  db: {at: "http://127.0.0.1:80"}', "db runs already"),
-        ("factor: build, baseline: old", "factor: path, baseline: a", "path changes what is asked, and no server"),
+        ("traffic:", "faults: [{at: 1s, stop: web}]\ntraffic:", "a fault would hit"),
+        ("lab:", 'lab:\n  db: {at: "http://127.0.0.1:80"}', "db is already running"),
+        ("factor: build, baseline: old", "factor: path, baseline: a", "path changes the requests, not a server"),
         ("{kit: stone,", "{kit: stone, memory: 5 GiB,", "2 sides declare 10 GiB of memory"),
         ("traffic:", "data: {things: {in: web, count: 1000, size: 5 MiB}}\ntraffic:", "2 sides declare 9.77 GiB of data"),
     ],

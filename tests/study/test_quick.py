@@ -104,7 +104,7 @@ CONTRADICTIONS: list[tuple[dict[str, Any], str]] = [
     ({"stages": ("1s:1", "1s:1/s")}, "mix users and rates"),
     ({"stages": ("soon",)}, "is not a stage"),
     ({"stages": ("0s:5",)}, "--stage 0s:5 is too short"),
-    ({"stages": ("5s:0",)}, "no stage brings any load"),
+    ({"stages": ("5s:0",)}, "no stage has any load"),
     ({"stages": ("5s:0.4",)}, "a whole number"),
     ({"stages": ("5s:5",), "rate_rps": 4.0}, "these are of users"),
     ({"stages": ("5s:5/s",), "vus": 4}, "these are of a rate"),
@@ -124,8 +124,8 @@ CONTRADICTIONS: list[tuple[dict[str, Any], str]] = [
     ({"timeout": "0s"}, "--timeout 0s"),
     ({"pacing_quantum": "1ms"}, "Add --think-time"),
     ({"method": "FETCH"}, "FETCH"),
-    ({"method": "GET", "data": "x"}, "does not go with GET"),
-    ({"data": "x", "has_data_file": True}, "two bodies"),
+    ({"method": "GET", "data": "x"}, "GET can't have a body"),
+    ({"data": "x", "has_data_file": True}, "can't be combined"),
     ({"data": "@file"}, "--data-file file"),
     ({"headers": ("A: b\r\nC: d",)}, "is not a header"),
     ({"headers": ("A: b", "A: c")}, "the header A is given twice"),
@@ -150,7 +150,7 @@ def test_a_contradiction_is_one_sentence(asked: dict[str, Any], words: str) -> N
 
 @pytest.mark.parametrize(
     ("insecure", "gate", "words"),
-    [(False, f"p99 {GATE}", "p99 is not compared"), (True, "", "is about HTTPS")],
+    [(False, f"p99 {GATE}", "p99 is not compared"), (True, "", "applies to HTTPS")],
 )
 def test_a_contradiction_of_a_comparison_is_refused(insecure: bool, gate: str, words: str) -> None:
     with pytest.raises(SvloadError, match=words):

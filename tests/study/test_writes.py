@@ -124,7 +124,7 @@ def test_a_case_knows_the_variable_and_no_value(case: Callable[..., CaseConfig])
     [
         ({"path": "?t=${secret.token}"}, "in its address, which logs and tables name"),
         ({"reference": "${secret.tokn}"}, "Did you mean “${secret.token}”?"),
-        ({"factor": "secret"}, "that is what secrets are called"),
+        ({"factor": "secret"}, "reserved for secrets"),
         ({"variable": "API-TOKEN"}, "API-TOKEN"),
         ({"lab": "{run: ./server, secrets: [tokn]}"}, "Did you mean “token”?"),
     ],

@@ -31,7 +31,7 @@ _FAILS_S = 3.0
 """A server that is starting may fail for a moment, but not for longer than this."""
 _SLOWER = 3
 """A side hangs that answers nothing for this many times its largest p99 so far."""
-_RESUME = "“svload resume” repeats this block and goes on."
+_RESUME = "“svload resume” repeats this block and continues."
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
 
@@ -158,7 +158,7 @@ class _Side:
         if answered != self.answered or not (in_flight := self.group.get("in_flight", 0)):
             self.answered, self.answered_s = answered, offset_s
         elif (silent_s := offset_s - self.answered_s) >= self._patience_s():
-            reason = f"it answered nothing for the last {show_duration(silent_s)} of {trial}"
+            reason = f"it sent no response in the last {show_duration(silent_s)} of {trial}"
             waits = f"{in_flight} request{' waits' if in_flight == 1 else 's wait'}"
             hint = f"{waits} for an answer: check that the server does not hang. {_RESUME}"
             return fail("target-gone", target=self.url, reason=reason, hint=hint, trial=trial)

@@ -16,8 +16,8 @@ from svload.study.quick_load import BODY_FILE, CA_FILE, QuickLoad, header_of
 
 Tell = Callable[[str], None]
 _NO_PORT = (
-    "Nothing tells it the port that svload waits at: write {{port}} where it takes the port to listen on, such as "
-    "“./server --port {{port}}”, then init again."
+    "Nothing tells it on which port svload expects it: write {{port}} where it takes the port to listen on, "
+    "such as “./server --port {{port}}”, then init again."
 )
 
 
@@ -91,8 +91,8 @@ def _lacks(row: Mapping[str, Any], path: str) -> str:
     if row["error"] or status < 400:
         return ""
     wanted = {
-        401: "it wants to know who asks: give the request its headers",
-        403: "it wants to know who asks: give the request its headers",
+        401: "it requires credentials: add the headers to the request",
+        403: "it requires credentials: add the headers to the request",
         405: "it needs another method there, such as POST",
     }
     advice = wanted.get(status, "use a path that exists" if status < 500 else "check its log")

@@ -69,7 +69,7 @@ def import_files(
             hint="A letter, then letters, digits, - and _.",
         )
     if factor in ("case", "valid"):
-        reason = f"“{factor}” is a column of svload's own table of cases, so no factor has this name"
+        reason = f"“{factor}” is a column of svload's own table of cases, so no factor can have this name"
         raise fail("usage", reason=reason, hint="Take another name.")
     sources = [Source(level, path) for level, path in levels_of(files)]
     forms = {must_be_read(source.path, form) for source in sources}

@@ -129,7 +129,7 @@ def lab_down(lab_id: str | None, emit: Emit = _nobody) -> list[str]:
     lines = []
     for name in [lab_id] if lab_id else [str(lab["id"]) for lab in kept_labs()]:
         ask(name, "down")
-        lines.append(f"{name} is going down")
+        lines.append(f"{name} is being stopped")
     run.put_back(emit)
     return lines or ["no lab is up"]
 

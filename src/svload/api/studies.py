@@ -127,7 +127,7 @@ def _why_trials(lock: Lock, choices: Choices) -> str | None:
     if not study.leaves_order_open(lock):
         return None
     if choices.elsewhere:
-        return "other machines make the load"
+        return "other machines generate the load"
     free = study.Free(free_memory_bytes(), _free_bytes(choices.out.absolute()))
     return study.why_not_side_by_side(lock, free)
 
@@ -407,7 +407,7 @@ def misfits(configs: Collection[CaseConfig], place: str, fleet: bool = False) ->
     )  # a store writes below either
     for config in configs:
         if why := lab.cannot_be_linked(config.services):
-            hint = "Leave link out, or run where it can be held."
+            hint = "Leave link out, or run where it can be enforced."
             return [Problem("plan-too-large", {"case": config.case.name, "reason": why, "hint": hint}, place)]
     here = () if fleet else run.misfits(configs, machine())
     copies: dict[str, int] = {}
@@ -431,7 +431,7 @@ def must_be_possible(lock: Lock, choices: Choices) -> None:
     configs = case_configs(lock).values()
     if (on := lab.machines_of(configs)) and choices.inventory is None:
         called, service = next(iter(on.items()))
-        reason = "a Dask cluster's workers serve nothing" if choices.elsewhere else "no inventory is given"
+        reason = "a Dask cluster's workers run no servers" if choices.elsewhere else "no inventory is given"
         raise fail("fleet-on", lock.study_dir, service=service, on=called, reason=reason, hint=lab.ON_HINT)
     if not choices.elsewhere:
         return

@@ -95,6 +95,7 @@ def _wait(line: socket.socket) -> int:
         signal.signal(passed[-1], signal.SIG_DFL)
         os.kill(os.getpid(), passed[-1])
     print(
-        "svload: the warm process ended before the load did; nothing it had started is left", file=sys.stderr
+        "svload: the warm process ended before the load; everything it had started was stopped",
+        file=sys.stderr,
     )
     return 3

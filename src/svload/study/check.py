@@ -96,7 +96,7 @@ def _waiting_in_a_circle(data: Mapping[str, Any]) -> Iterable[Mistake]:
         if at == name and len(seen) > 1:
             reason = f"{' and '.join(sorted(seen))} wait for each other in a cycle"
             yield bad_value(
-                ("traffic", name, "start_when"), reason, waits[name], "Let one of them begin by itself."
+                ("traffic", name, "start_when"), reason, waits[name], "Remove start_when from one of them."
             )
             return
 
@@ -126,7 +126,7 @@ def _clashes(data: Mapping[str, Any]) -> Iterable[Mistake]:
                 )
             if name == "secret" and data.get("secrets"):
                 yield bad_value(
-                    (section, name), "that is what secrets are called", name, "Take another name."
+                    (section, name), "the name is reserved for secrets", name, "Take another name."
                 )
 
 
@@ -244,7 +244,7 @@ def check_faulted(config: CaseConfig, data: Mapping[str, Any]) -> Iterable[Mista
     owners = owners_of(data)
     for path, text in _texts_of(config, data):
         if (ref := metric_in(text, owners)) and ref.metric.name in OF_FAULTS:
-            yield bad_criterion(path, text, "no fault is planned in a case that it is for, see faults")
+            yield bad_criterion(path, text, "no fault is planned in any case that it applies to; see faults")
 
 
 def _texts_of(config: CaseConfig, data: Mapping[str, Any]) -> list[tuple[Path, str]]:
@@ -316,10 +316,16 @@ def uncompared(data: Mapping[str, Any], cases: Sequence[Case]) -> Iterable[Mista
             matched.setdefault(rest, set()).add(case.levels[factor])
         run = {level for levels in matched.values() for level in levels}
         if level_name(baseline) not in run:
-            reason = f"every case of {factor}: {level_name(baseline)} is excluded, there is nothing to compare with"
+            reason = (
+                f"every case of {factor}: {level_name(baseline)} is excluded, so there is nothing to "
+                f"compare with"
+            )
             yield bad_value(("compare", index, "baseline"), reason, level_name(baseline))
         elif len(run) < 2:
-            reason = f"every case but those of {factor}: {level_name(baseline)} is excluded, there is nothing to compare"
+            reason = (
+                f"every case but those of {factor}: {level_name(baseline)} is excluded, so there is nothing "
+                f"to compare"
+            )
             yield bad_value(("compare", index, "factor"), reason, factor)
         elif not any(level_name(baseline) in levels and len(levels) > 1 for levels in matched.values()):
             reason = (

@@ -37,10 +37,12 @@ def comparison_mistakes(
                 yield from wrong
                 if not wrong and len(factors[factor].levels) < 2:
                     yield bad_value(
-                        (*path, "factor"), f"{factor} has one level only, there is nothing to compare", factor
+                        (*path, "factor"),
+                        f"{factor} has only one level, so there is nothing to compare",
+                        factor,
                     )
         if isinstance(factor, str) and factor in (when := section_of(item, "when")):
-            reason = f"it keeps one level of {factor} only, there is nothing to compare"
+            reason = f"it keeps only one level of {factor}, so there is nothing to compare"
             yield bad_value((*path, "when", factor), reason, when[factor], "Leave it out of when.")
         yield from _by_mistakes(path, item, factors, unsure)
         metric = item.get("metric")
@@ -74,9 +76,9 @@ def _by_mistakes(
     elif by == item.get("factor"):
         yield bad_value(at, "expected another factor than the compared one", by)
     elif len(factors[by].levels) < 2:
-        yield bad_value(at, f"{by} has one level only, there is nothing to compare the effect with", by)
+        yield bad_value(at, f"{by} has only one level, so there is nothing to compare the effect with", by)
     elif by in section_of(item, "when"):
-        yield bad_value(at, f"when keeps one level of {by} only", by, "Leave it out of when.")
+        yield bad_value(at, f"when keeps only one level of {by}", by, "Leave it out of when.")
 
 
 def bring_up_mistakes(data: Mapping[str, Any]) -> Iterable[Mistake]:
@@ -87,7 +89,7 @@ def bring_up_mistakes(data: Mapping[str, Any]) -> Iterable[Mistake]:
         return
     replicates = measure.get("replicates", 6)
     if isinstance(replicates, int) and bring_ups > replicates:
-        reason = f"at most one bring-up a block can be made, and there are {replicates} blocks"
+        reason = f"a block has at most one bring-up, and there are only {replicates} blocks"
         yield bad_value(("measure", "bring_ups"), reason, bring_ups, "Raise replicates, or lower it.")
     services = section_of(data, "lab").values()
     if services and all(isinstance(service, dict) and "at" in service for service in services):
@@ -95,7 +97,7 @@ def bring_up_mistakes(data: Mapping[str, Any]) -> Iterable[Mistake]:
             ("measure", "bring_ups"),
             "svload starts no service, so none can be brought up again",
             bring_ups,
-            "Leave it out: the claims speak of the servers as they run.",
+            "Leave it out: the claims hold for the servers as they run.",
         )
 
 
@@ -124,7 +126,7 @@ def mixed_loads(
                 ("compare", index, "factor"),
                 f"closed and open loops are never compared ({reason})",
                 factor,
-                "Give both sides the same executor, or compare each among its own with when.",
+                "Give both sides the same executor, or use when to compare within each kind.",
             )
 
 

@@ -206,7 +206,9 @@ class _Reader:
         )
         if not groups and not self.mistakes:
             reason = "no traffic group is left" + self._where()
-            self.mistakes.append(bad_value(("traffic",), reason, "nothing", "Let one make the load."))
+            self.mistakes.append(
+                bad_value(("traffic",), reason, "nothing", "Let at least one group generate load.")
+            )
         sampled = self._sampled(services)
         faults = tuple(
             fault
@@ -505,8 +507,8 @@ class _Reader:
         }
         for entry, part in self.parts("before_trial", schema.StepPart):
             if part.warm is not None and part.warm not in asked:
-                reason = "no traffic group asks for its rows" + self._where()
-                hint = "Name a feeder that is used, or say with when: which cases this step is for."
+                reason = "no traffic group uses its rows" + self._where()
+                hint = "Name a feeder that is used, or limit this step to some cases with when."
                 yield bad_value((*entry.path, "warm"), reason, part.warm, hint)
 
     def _where(self) -> str:
@@ -518,8 +520,8 @@ class _Reader:
         """Return a step before the trial; a population is one of the groups that were `made`."""
         group = next((group for group in made if group.name == part.populate), None)
         if part.populate is not None and group is None and not self.mistakes:
-            reason = "this group makes no load" + self._where()
-            hint = "Give the step the group's when."
+            reason = "this group generates no load" + self._where()
+            hint = "Copy the group's when to this step."
             self.mistakes.append(bad_value((*path, "populate"), reason, part.populate, hint))
         if group is not None and part.lasts is None and group.executor.shape != "finite":
             reason = f"{part.populate} is not a fixed amount of work, so it needs a duration (lasts)"
@@ -611,7 +613,7 @@ def _of_a_request(group: Group, request: Request, path: Path) -> Iterator[Mistak
         yield bad_value((*path, "http2"), reason, group.http2, f"Put {request.name} into a group of its own.")
     elif group.http2 == "preferred" and request.url is None and request.scheme != "https":
         reason = "without TLS nothing can choose between HTTP/2 and HTTP/1.1"
-        yield bad_value((*path, "http2"), reason, "preferred", "Write http2: true, or ask by https.")
+        yield bad_value((*path, "http2"), reason, "preferred", "Write http2: true, or use https.")
     for name, _ in request.headers:
         if name.lower() in CONNECTION_FIELDS:
             reason = f"HTTP/2 has no header {name}"
@@ -636,7 +638,7 @@ def renewing(group: Group, set_up: Sequence[SetUp]) -> Group:
 
 PROFILE = ("profile",)
 _WITHOUT_PROCESSES = {
-    "external": "{name} runs already, and svload does not know its processes",
+    "external": "{name} is already running, so svload does not know its processes",
     "machine": "{name} is a machine: it has no processes of its own",
 }
 

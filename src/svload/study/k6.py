@@ -36,9 +36,9 @@ class K6Metric:
     apart: str = ""
 
 
-_NO_ITERATIONS = "svload keeps the times of requests, and none of whole iterations"
+_NO_ITERATIONS = "svload records times of requests, not of whole iterations"
 _NO_PART = "svload has no metric of this part of a request"
-_ASKED = "how many users there are is what the study asks for"
+_ASKED = "the study sets the number of users"
 METRICS: dict[str, K6Metric] = {
     "http_req_duration": K6Metric(time="response"),
     "http_req_failed": K6Metric(numbers={"rate": ("error_rate", "ratio")}),
@@ -48,13 +48,14 @@ METRICS: dict[str, K6Metric] = {
     "group_duration": K6Metric(time="response", apart=_NO_ITERATIONS),
     "iterations": K6Metric(
         numbers={"rate": ("throughput", "rate_rps"), "count": ("requests", "count")},
-        apart="svload counts requests, and no iterations",
+        apart="svload counts requests, not iterations",
     ),
     "checks": K6Metric(
         numbers={"rate": ("success_rate", "ratio")}, apart="here a request whose check fails is not ok"
     ),
-    "http_req_waiting": K6Metric(time="server_time", apart="svload keeps it of ok requests alone"),
-    "http_req_blocked": K6Metric(time="slot_wait", apart="svload keeps the wait for a free user or connection"),
+    "http_req_waiting": K6Metric(time="server_time", apart="svload records it for ok requests only"),
+    "http_req_blocked": K6Metric(time="slot_wait", apart="svload records the wait for a free user or "
+    "connection"),
     "http_req_connecting": K6Metric(time="connect", apart="svload keeps curl's times, from the start on"),
     "http_req_tls_handshaking": K6Metric(time="appconnect", apart="svload keeps curl's times, from the start on"),
     "http_req_sending": K6Metric(apart=_NO_PART),
@@ -129,11 +130,13 @@ def _criterion(text: str) -> str:
         value += " B"
     criterion = f"{metric} {op} {value}" + (f" at {level}" if level else "")
     if apart:
-        raise NoCriterion(f"{of} has no exact equal: {apart}", f"Write {criterion}, which is the closest.")
+        raise NoCriterion(
+            f"{of} has no exact equivalent: {apart}", f"Write {criterion}, which is the closest."
+        )
     if match["tags"]:
         if (of, "".join(match["tags"].split())) != ("http_req_duration", _OK_ONLY):
             hint = f"Write GROUP.{criterion} for a group under traffic, GROUP.STEP.{criterion} for a step."
-            raise NoCriterion("svload has groups and steps in place of tags", hint)
+            raise NoCriterion("svload has groups and steps instead of tags", hint)
         criterion = f"ok_{criterion}"
     if "${" in value:
         return criterion
@@ -163,7 +166,7 @@ def _metric(of: str | None, what: str) -> tuple[str, Dimension, str]:
     if metric.time and stat:
         return f"{metric.time}.{stat}", "time_s", metric.apart
     if metric.apart and not metric.time and not metric.numbers:
-        raise NoCriterion(f"{of} has no equal: {metric.apart}", "Leave it out.")
+        raise NoCriterion(f"{of} has no equivalent: {metric.apart}", "Leave it out.")
     if of is None:
         return what, "count", ""
     has = f"a {' and a '.join(metric.numbers)}" if metric.numbers else "avg, min, med, max and p(N)"

@@ -136,7 +136,7 @@ class QuickLoad:
         names = [header_of(header)[0] for header in self.headers]
         for name in names:
             if names.count(name) > 1:
-                raise _wrong(f"the header {name} is given twice", "Write its values in one, as in “A: b, c”.")
+                raise _wrong(f"the header {name} is given twice", "Combine its values, as in “A: b, c”.")
             if self._has_body and name.lower() in FRAMING:
                 raise _wrong(f"the header {name} follows from the body", "Leave it out.")
         for threshold in self.thresholds:
@@ -149,18 +149,18 @@ class QuickLoad:
         at_once = f"Write --max-vus {self.vus}, the most requests in progress at once."
         return (
             (rate is not None and not 0 < rate < inf, "--rate takes a number above 0", "Write it like --rate 500."),
-            (rate is not None and self.vus is not None, "--rate is an open loop and can't go together with --vus (-c)", at_once),
-            (self.requests is not None and not closed, "--requests needs users, not a --rate", "Leave one of them out."),
+            (rate is not None and self.vus is not None, "--rate is an open loop and can't be combined with --vus (-c)", at_once),
+            (self.requests is not None and not closed, "--requests needs users, not --rate", "Leave one of them out."),
             (self.requests is not None and bool(self.stages), "--requests and --stage both say when to stop", "Leave one of them out."),
             (self.duration is not None and bool(self.stages), "--duration and --stage both say when to stop", "The stages' durations add up; leave --duration out."),
-            (self.ramp_up is not None and (bool(self.stages) or self.requests is not None), "--ramp-up goes with --vus or --rate alone", "A --stage is a ramp by itself."),
-            (self.think_time is not None and not closed, "--think-time belongs to users, and an open loop has none", "Leave it out, or use --vus."),
-            (self.max_vus is not None and closed, "--max-vus bounds an open loop", "Use --vus, or add --rate."),
-            (self.pacing_quantum is not None and closed and not (self.think_time or self.stages), "--pacing-quantum is for load that waits for its time, and these users don't", "Add --think-time, or use --rate."),
-            (self.on_full is not None and closed, "--on-full is about a full pool of an open loop", "Leave it out, or add --rate."),
-            (self.arrivals is not None and closed, "--arrivals belongs to an open loop", "Leave it out, or add --rate."),
-            (closed and not self.stages and self.generators > self.users, f"--generators {self.generators} can't share {self.users} users", "Give at most one generator a user."),
-            (self.max_vus is not None and self.generators > self.max_vus, f"--generators {self.generators} can't share {self.max_vus} VUs", "Give --max-vus one for each generator."),
+            (self.ramp_up is not None and (bool(self.stages) or self.requests is not None), "--ramp-up can't be combined with --stage or --requests", "Use --stage for ramps."),
+            (self.think_time is not None and not closed, "--think-time applies to users, and an open loop has none", "Leave it out, or use --vus."),
+            (self.max_vus is not None and closed, "--max-vus applies to an open loop", "Use --vus, or add --rate."),
+            (self.pacing_quantum is not None and closed and not (self.think_time or self.stages), "--pacing-quantum needs scheduled starts, but these users send without a pause", "Add --think-time, or use --rate."),
+            (self.on_full is not None and closed, "--on-full applies to an open loop", "Leave it out, or add --rate."),
+            (self.arrivals is not None and closed, "--arrivals applies to an open loop", "Leave it out, or add --rate."),
+            (closed and not self.stages and self.generators > self.users, f"--generators {self.generators} can't share {self.users} users", "Use at most one generator per user."),
+            (self.max_vus is not None and self.generators > self.max_vus, f"--generators {self.generators} can't share {self.max_vus} VUs", "Set --max-vus to at least --generators."),
         )  # fmt: skip
 
     def _request_slips(self) -> tuple[tuple[bool, str, str], ...]:
@@ -168,34 +168,34 @@ class QuickLoad:
         tls = is_https(self.url) or self.follow_redirects > 0
         known = ", ".join(METHODS)
         return (
-            (self.streams > 1 and not self.http2, f"--streams {self.streams} are of HTTP/2 connections", "Add --http2."),
-            (self.streams > 1 and not self.keep_alive, f"--streams {self.streams} share a connection, and --no-keepalive keeps none", "Leave one of them out."),
+            (self.streams > 1 and not self.http2, f"--streams {self.streams} needs HTTP/2", "Add --http2."),
+            (self.streams > 1 and not self.keep_alive, f"--streams {self.streams} share a connection, but --no-keepalive opens one per request", "Leave one of them out."),
             (any(sign.isspace() for sign in self.url), f"the URL “{self.url}” holds a space", "Write it as %20."),
             (not is_decoded(self.url), "the URL is not UTF-8 text", "Write each byte as %XX."),
             (self.verb not in METHODS, f"--method takes {known}, not “{self.method}”", ""),
-            (self.data is not None and self.has_data_file, "--data and --data-file are two bodies", "Leave one of them out."),
-            (self._has_body and self.verb not in WITH_BODY, f"a body does not go with {self.verb}", f"Use --method {', '.join(WITH_BODY)}."),
+            (self.data is not None and self.has_data_file, "--data and --data-file can't be combined", "Leave one of them out."),
+            (self._has_body and self.verb not in WITH_BODY, f"{self.verb} can't have a body", f"Use --method {', '.join(WITH_BODY)}."),
             ((self.data or "").startswith("@"), f"--data {self.data} is not read as a file", f"Write --data-file {(self.data or '')[1:]}."),
-            (self.insecure and self.has_ca_file, "--insecure verifies nothing, so --cacert has no use", "Leave one of them out."),
-            (self.insecure and not tls, "--insecure is about HTTPS, and the URL is http", "Leave it out, or write https://."),
-            (self.has_ca_file and not tls, "--cacert is about HTTPS, and the URL is http", "Leave it out, or write https://."),
+            (self.insecure and self.has_ca_file, "--insecure verifies nothing, so --cacert has no effect", "Leave one of them out."),
+            (self.insecure and not tls, "--insecure applies to HTTPS, but the URL is http", "Leave it out, or write https://."),
+            (self.has_ca_file and not tls, "--cacert applies to HTTPS, but the URL is http", "Leave it out, or write https://."),
         )  # fmt: skip
 
     def _check_stages(self) -> None:
         kinds = {bool(_stage(stage)["rate"]) for stage in self._stages}
         if len(kinds) == 2:
-            raise _wrong("the stages mix users and rates", "Write /s behind every target, or behind none.")
+            raise _wrong("the stages mix users and rates", "Write /s after every target, or after none.")
         if self.rate_rps is not None and kinds == {False}:
-            raise _wrong("--rate begins stages of a rate, and these are of users", "Write 30s:500/s.")
+            raise _wrong("--rate starts stages of a rate, but these are of users", "Write 30s:500/s.")
         if self.vus is not None and kinds == {True}:
-            raise _wrong("--vus begins stages of users, and these are of a rate", "Use --rate.")
+            raise _wrong("--vus starts stages of users, but these are of a rate", "Use --rate.")
         targets = [_number(_stage(stage)["target"]) for stage in self._stages]
         if kinds == {False} and any(target % 1 for target in targets):
-            raise _wrong("a stage of users takes a whole number of them", "Write it like 30s:100.")
+            raise _wrong("a stage needs a whole number of users", "Write it like 30s:100.")
         if not any([*targets, self.vus, self.rate_rps]):
-            raise _wrong("no stage brings any load", "Give at least one a target above 0.")
+            raise _wrong("no stage has any load", "Give at least one a target above 0.")
         if self.generators > max([*targets, float(self.vus or 0)]) and kinds == {False}:
-            raise _wrong(f"--generators {self.generators} can't share so few users", "Give at most one a user.")  # fmt: skip
+            raise _wrong(f"--generators {self.generators} can't share so few users", "Use at most one per user.")  # fmt: skip
 
     @property
     def users(self) -> int:

@@ -138,7 +138,7 @@ def unclosed(path: Path, text: str) -> Mistake | None:
     if begun is None:
         return None
     return bad_reference(
-        path, text[begun.start() :], "No “}” ends it; “$${” stands for these characters themselves."
+        path, text[begun.start() :], "It has no closing “}”; for a literal “${” write “$${”."
     )
 
 

@@ -104,7 +104,7 @@ class Objects(Part):
     count: Annotated[Count, AtMost(OBJECTS)] = Field(description="how many objects")
     size: SizeOrLaw = Field(description="40 KiB, {lognormal: {median: …, p99: …}} or {uniform: […, …]}")
     content: Annotated[Literal["random", "jpeg"], OrReference()] = Field(
-        "random", description="random bytes, or jpeg: whole images of these sizes, 1 KiB each at least"
+        "random", description="random bytes, or jpeg: complete images of these sizes, at least 1 KiB each"
     )
 
     @model_validator(mode="after")
@@ -147,26 +147,26 @@ class FeederPart(Part):
     )
     written: Annotated[Literal["md5", "sha256"] | None, OrReference()] = Field(
         None,
-        description="rows are what requests with `adds` have written, with this digest; from names those "
-        "that are there at first",
+        description="rows are the objects that requests with `adds` have written, with this digest; from "
+        "names those that exist at the start",
     )
     take: Annotated[
         Literal["first", "walk", "sequential", "unique", "vu", "random", "zipf", "hot"], OrReference()
     ] = Field(
         "walk",
-        description="which rows: always the first; the whole table from each VU's own offset; dealt to VUs like cards; "
-        "a part that is the VU's own; one row that is the VU's; any; any, the first ones more often (Zipf's law); any, most often of a "
-        "few hot ones",
+        description="first: always row 0; walk: the whole table, from each VU's own offset; sequential: "
+        "dealt to the VUs like cards; unique: each VU's own part of the table; vu: one fixed row per VU; "
+        "random; zipf: random, earlier rows more often (Zipf's law); hot: random, mostly from a few hot rows",
     )
     skew: Annotated[float, Field(gt=0, le=10), OrReference()] | None = Field(
         None, description="of zipf: its exponent; 1 if left out"
     )
     hot: HotPart | None = Field(None, description="of hot: {rows: 0.1, requests: 0.9} if left out")
     offset: WholeNumber | None = Field(
-        None, description="rows between the starting points of two VUs; 0: all begin with the first row"
+        None, description="rows between the starting points of two VUs; 0: all start at the first row"
     )
     when_exhausted: Annotated[Literal["repeat", "stop"], OrReference()] = Field(
-        "repeat", description="after the last row: start again, or make no more iterations"
+        "repeat", description="after the last row: start again, or start no more iterations"
     )
 
     @model_validator(mode="after")
@@ -176,9 +176,7 @@ class FeederPart(Part):
         if self.written is not None and (
             given > (self.source is not None) or self.take not in ("walk", "random")
         ):
-            raise wrong(
-                "rows that are written are taken at random, and begin with those of a set (from) or none"
-            )
+            raise wrong("written objects are taken at random, and may start with those of a set (from) only")
         if given != 1 and self.written is None:
             raise wrong("expected one of from, csv, parquet, values, range, written")
         for option, take in ((self.skew, "zipf"), (self.hot, "hot")):
@@ -199,25 +197,25 @@ class StepPart(Part):
     """A step before each trial: one of reset, restart, drop_cache, warm, populate. Steps are carried out in order."""
 
     when: When = {}
-    reset: Texts | None = Field(
-        None, description="services that are brought back to their state before any trial"
-    )
+    reset: Texts | None = Field(None, description="services that are returned to their initial state")
     restart: Texts | None = Field(None, description="services that are restarted, with those that need them")
     drop_cache: Texts | None = Field(
-        None, description="services whose files leave the page cache, which is proved"
+        None,
+        description="services whose files are dropped from the page cache; each trial checks this",
     )
-    warm: str | None = Field(None, description="the feeder whose rows are asked for once")
-    through: str | None = Field(None, description="the service that is asked to warm")
-    populate: Annotated[str, WithoutReference("a group is load, or a population, in all cases")] | None = (
-        Field(
-            None,
-            description="a group under traffic that is run now, to its end; no request of it is in any "
-            "number of the trial",
-        )
+    warm: str | None = Field(None, description="the feeder whose rows are each requested once")
+    through: str | None = Field(None, description="the service to which these requests are sent")
+    populate: (
+        Annotated[str, WithoutReference("a group must be load in all cases, or a population in all cases")]
+        | None
+    ) = Field(
+        None,
+        description="a group under traffic that runs to completion now; its requests are in none of the "
+        "trial's numbers",
     )
     lasts: SpanNs | None = Field(
         None,
-        description="how long a population lasts; for a fixed amount of work the longest that it may take, 10 min",
+        description="how long a population lasts; for a fixed amount of work its time limit (10 min)",
     )
 
     @model_validator(mode="after")
@@ -319,43 +317,49 @@ class MeasurePart(Part):
     duration: SpanNs = Field(description="the measured time of each trial, without ramps: 60s")
     replicates: Count = Field(
         6,
-        description="trials of each case; each replicate is a block, cases with fewer are in the first ones",
+        description="trials of each case; each replicate is a block, and a case with fewer runs in the "
+        "first blocks",
     )
     order: (
         Annotated[
             Literal["turns", "trials", "as-listed", "randomised-blocks"],
-            WithoutReference("the order inside a block is that of all its cases"),
+            WithoutReference("the order within a block is the same setting for all its cases"),
         ]
         | None
     ) = Field(
         None,
-        description="order inside a block; turns: the sides of the comparison are up at once and loaded by turns; "
-        "trials (or randomised-blocks): one after the other, in random order; left out: turns for a gate whose "
-        "sides fit side by side, else trials",
+        description="order within a block; turns: the sides of the comparison are up at the same time and "
+        "loaded in turns; trials (or randomised-blocks): one after the other, in random order; default: "
+        "turns for a gate whose sides fit side by side, otherwise trials",
     )
     until: (
         Annotated[Width, WithoutReference("it applies to comparisons, which need several cases")] | None
     ) = Field(
         None,
-        description="± 5 %: blocks are added until each comparison's interval is no wider; never by its effect",
+        description="± 5 %: add blocks until each comparison's interval is no wider, whatever the effect",
     )
     at_most: Annotated[PlainCount, WithoutReference("a block holds all its cases")] | None = Field(
-        None, description="the most blocks that are made then; default: four times `replicates`"
+        None,
+        description="with until or a gate: the maximum number of blocks; default: four times `replicates`",
     )
     bring_ups: Annotated[PlainCount, WithoutReference("a bring-up holds blocks with all their cases")] = (
         Field(
             1,
-            description="how often the lab is brought up again, with the blocks spread over these bring-ups; from 6 on a claim speaks "
-            "of any bring-up",
+            description="how often the lab is brought up, with the blocks spread over these bring-ups; with "
+            "6 or more a claim holds for any bring-up",
         )
     )
-    control: Annotated[bool, Field(strict=True), WithoutReference("a control is a side of all sets")] = Field(
+    control: Annotated[
+        bool, Field(strict=True), WithoutReference("a control takes part in all sets of turns")
+    ] = Field(
         False,
-        description="with order: turns: a second server of the baseline is one more side, and shows what the setup itself does",
+        description="with order: turns: add a second server of the baseline as one more side, to show the "
+        "effect of the setup itself",
     )
     awake: Flag = Field(
         False,
-        description="true: CPUs are kept from sleeping between requests, where root allows; else as the machine is set",
+        description="true: keep CPUs from sleeping between requests, where root allows; default: as the "
+        "machine is set",
     )
 
     @classmethod
@@ -391,13 +395,13 @@ Gate = Annotated[str, AfterValidator(_gate), WithJsonSchema({"type": "string", "
 class ComparisonPart(Part):
     """A planned contrast: every other level of the factor against the baseline."""
 
-    name: str | None = Field(None, description="what reports call it; left out: treatment against baseline")
+    name: str | None = Field(None, description="its name in reports; default: treatment against baseline")
     factor: str = Field(description="the factor whose levels are compared")
     baseline: ScalarText = Field(description="the level that the others are compared with")
     metric: str = Field(description="[group.]metric[.stat], such as response.p95")
     per: Literal["contrast", "case"] = Field(
         "contrast",
-        description="contrast: matched cases pooled into one claim; case: a claim for each of them",
+        description="contrast: matched cases are pooled into one claim; case: one claim for each of them",
     )
     when: dict[str, ScalarText] = Field(
         {}, description="factor: level; only cases of that level are compared"
@@ -408,8 +412,8 @@ class ComparisonPart(Part):
     )
     fail_if: Gate | None = Field(
         None,
-        description="worse by more than 5 %; and, where success may fall by more than 0.1 points: "
-        "worse by more than 5 %, success by more than 1 point",
+        description="worse by more than 5 %; to let success fall by more than 0.1 points: worse by more "
+        "than 5 %, success by more than 1 point",
     )
 
 
@@ -425,7 +429,7 @@ class ThresholdPart(Part):
     def hint(cls, key: str, written: Any) -> str:
         """Return the equivalent of k6's `abortOnFail`, or the form of a criterion."""
         if key == ABORTS:
-            return "A threshold is judged when its trial is over; abort_if ends a run while load is made (response.p95 > 2 s, api.rss > 2 GiB)."
+            return "A threshold is judged after its trial; to end a run during the load, use abort_if (response.p95 > 2 s, api.rss > 2 GiB)."
         known = key in cls.model_fields or closest(key, cls.model_fields)
         return "" if known else "Write a criterion as one text, such as response.p95 < 200 ms."
 
@@ -477,8 +481,8 @@ class StudyFile(Part):
     sysctl: Annotated[
         dict[SysctlName, ScalarText],
         Field(
-            description="settings of the kernel: those of the lab's network, which is its own; the machine's "
-            "only with --host-settings"
+            description="settings of the kernel, for the lab's own network; those of the whole machine only "
+            "with --host-settings"
         ),
     ] = {}
     sets: Annotated[
@@ -487,7 +491,7 @@ class StudyFile(Part):
             description="parameter sets by name: {lab, sysctl}, or a file next to the study that contains one"
         ),
     ] = {}
-    tuning: str | None = Field(None, description="the set that is put over the study, such as ${tuning}")
+    tuning: str | None = Field(None, description="the set that is merged over the study, such as ${tuning}")
     data: Annotated[
         dict[Name, Objects],
         UnderNames("in"),
@@ -539,7 +543,7 @@ class StudyFile(Part):
         ),
     ]
     faults: list[FaultPart] = Field(
-        [], description="what is done to the servers at a moment of each trial: {at: 10s, stop: web[2]}"
+        [], description="what is done to the servers during each trial, and when: {at: 10s, stop: web[2]}"
     )
     measure: MeasurePart = Field(description="how long and how often: {duration: 60s, replicates: 6}")
     compare: list[ComparisonPart] = Field(
@@ -560,18 +564,18 @@ class StudyFile(Part):
         OrByMetric(),
     ] = Field(
         [],
-        description="criteria: response.p95 < 200 ms (at 50 users: of that level of a load in stages), or {when: {factor: "
-        "level}, that: criterion}; k6's words are understood",
+        description="criteria: response.p95 < 200 ms (at 50 users: of that level of a load in stages), or "
+        "{when: {factor: level}, that: criterion}; k6's syntax works too",
     )
     abort_if: list[str] = Field(
         [],
-        description="criteria asked while load is made, of what monitors read and of what clients see: one that holds ends the "
-        "run, such as error_rate > 10 %, response.p95 > 2 s, throughput < 450/s, app.rss > 2 GiB",
+        description="criteria checked during the load, over monitored metrics and what clients see; if one "
+        "holds, the run ends: error_rate > 10 %, response.p95 > 2 s, throughput < 450/s, app.rss > 2 GiB",
     )
     profile: str | None = Field(
         None,
-        description="the service whose call stacks are sampled while load is made; the report draws them as a flame "
-        "graph. Variants of a study stand under profiles",
+        description="the service whose call stacks are sampled during the load; the report draws them as a "
+        "flame graph. Variants of a study are under profiles",
     )
     profiles: dict[Name, dict[str, Any]] = Field(
         {},

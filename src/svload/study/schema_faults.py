@@ -25,15 +25,15 @@ class _SomePart(Part):
 class DiskRatePart(_SomePart):
     """Rates of a service's disk from that moment on."""
 
-    read: BytesPerS | None = Field(None, description="what it may read, such as 20 MB/s")
-    write: BytesPerS | None = Field(None, description="what it may write, such as 10 MB/s")
+    read: BytesPerS | None = Field(None, description="maximum read rate, such as 20 MB/s")
+    write: BytesPerS | None = Field(None, description="maximum write rate, such as 10 MB/s")
 
 
 class LinkPart(_SomePart):
     """Rates and latency of a service's link from that moment on."""
 
-    rate: BytesPerS | None = Field(None, description="what it carries each way, such as 10 Mbit/s")
-    latency: SpanNs | None = Field(None, description="what it adds to a round trip, such as 20 ms")
+    rate: BytesPerS | None = Field(None, description="rate in each direction, such as 10 Mbit/s")
+    latency: SpanNs | None = Field(None, description="latency added to a round trip, such as 20 ms")
 
 
 class LimitsPart(_SomePart):
@@ -43,9 +43,9 @@ class LimitsPart(_SomePart):
         None, description="CPU quota in cores"
     )
     memory: SizeBytes | None = Field(None, description="memory, swap included")
-    pids: Count | None = Field(None, description="most processes and threads")
+    pids: Count | None = Field(None, description="maximum number of processes and threads")
     disk_rate: DiskRatePart | None = Field(None, description="rates of its disk: {read, write}")
-    link: LinkPart | None = Field(None, description="its link, which it has under lab: {rate, latency}")
+    link: LinkPart | None = Field(None, description="the link that it has under lab: {rate, latency}")
 
 
 class FaultPart(Part):
@@ -54,20 +54,20 @@ class FaultPart(Part):
     when: When = {}
     at: SpanNs = Field(description="when, counted from the start of measuring (after the ramps): 10s")
     stop: Texts | None = Field(
-        None, description="services, replicas (web[2]) or parts (backend.object) that are asked to end"
+        None, description="services, replicas (web[2]) or parts (backend.object) to stop gracefully"
     )
-    kill: Texts | None = Field(None, description="those that are killed at once (SIGKILL)")
-    start: Texts | None = Field(None, description="those that are started again, after stop or kill")
-    pause: Texts | None = Field(None, description="those whose processes are paused for that time (SIGSTOP)")
+    kill: Texts | None = Field(None, description="those to kill (SIGKILL)")
+    start: Texts | None = Field(None, description="those to start again, after stop or kill")
+    pause: Texts | None = Field(None, description="those to pause for that time (SIGSTOP)")
     limit: dict[str, LimitsPart] | None = Field(
         None,
-        description="service: {cpus, memory, pids, disk_rate, link}, its limits from then on",
+        description="service: {cpus, memory, pids, disk_rate, link}, its new limits",
         min_length=1,
     )
     lasts: SpanNs | None = Field(
         None,
         alias="for",
-        description="after which time it is taken back; left out: by start, or after the trial",
+        description="how long the fault lasts; default: until a start, or the end of the trial",
     )
 
     @model_validator(mode="after")
@@ -77,5 +77,5 @@ class FaultPart(Part):
         if self.start is not None and self.lasts is not None:
             raise wrong("for belongs to stop, kill, pause and limit")
         if self.pause is not None and self.lasts is None:
-            raise wrong("a pause needs its time", "Write for: 2s.")
+            raise wrong("a pause needs a duration (for)", "Write for: 2s.")
         return self

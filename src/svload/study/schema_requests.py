@@ -106,19 +106,21 @@ class OrOfRequest(OrReference):
 class TurnPart(Part):
     """A turn of a raw dialogue: one of these."""
 
-    send: str | None = Field(None, description="this text leaves; `${…}` is filled in for each request")
-    send_hex: str | None = Field(None, description="these bytes leave: ff 00 0a")
-    expect: str | None = Field(None, description="this text must arrive; what comes before it is skipped")
-    expect_hex: str | None = Field(None, description="these bytes must come")
-    match: str | None = Field(None, description="a regular expression must match what has come")
+    send: str | None = Field(None, description="send this text; `${…}` is filled in for each request")
+    send_hex: str | None = Field(None, description="send these bytes: ff 00 0a")
+    expect: str | None = Field(None, description="wait for this text; anything before it is skipped")
+    expect_hex: str | None = Field(None, description="wait for these bytes")
+    match: str | None = Field(
+        None, description="wait until this regular expression matches the received data"
+    )
     take: Name | None = Field(
         None, description="with match: its first group, or the whole match, becomes this variable"
     )
     read: Annotated[PlainCount, OrOfRequest()] | None = Field(
-        None, description="this many bytes must arrive; `${…}` may be a variable or a feeder's column"
+        None, description="read this many bytes; `${…}` may be a variable or a feeder's column"
     )
     until_close: Annotated[bool, Field(strict=True)] = Field(
-        False, description="all until the server ends the connection; the last turn"
+        False, description="read until the server closes the connection; the last turn"
     )
 
     @model_validator(mode="after")
@@ -131,7 +133,7 @@ class TurnPart(Part):
             if text is not None and not re.fullmatch(r"([0-9A-Fa-f]{2}\s*)+", text):
                 raise wrong(f"{kind} takes pairs of hexadecimal digits", "Write ff 00 0a.")
         if self.expect == "":
-            raise wrong("expected the text that must come")
+            raise wrong("expected the text to wait for")
         if self.take is not None and self.match is None:
             raise wrong("take belongs to match", "Write {match: 'SIZE ([0-9]+)\\n', take: size}.")
         return self
@@ -165,7 +167,7 @@ class RequestPart(Part):
     dialogue: list[TurnPart] = Field([], description="of tcp: the turns in order")
     counts_as: Count | None = Field(
         None,
-        description="of dialogue: how many requests the server counts for one; left out: one for each send",
+        description="of dialogue: how many requests the server counts for one; default: one for each send",
     )
     body: (
         Annotated[
@@ -183,7 +185,9 @@ class RequestPart(Part):
     headers: dict[str, SentText] = Field(
         {}, description="name: value; left out in cases whose level lacks the field"
     )
-    timeout: SpanNs = Field(30_000_000_000, description="from its start to its last byte, redirects included")
+    timeout: SpanNs = Field(
+        30_000_000_000, description="time limit, from its start to its last byte, including redirects"
+    )
     check: Texts = Field(
         [],
         description="status == 200, size_bytes == ${feeder.size_bytes}, header.X-Cache == HIT, body contains "
@@ -197,7 +201,7 @@ class RequestPart(Part):
     )
     follow_redirects: Redirects = Field(0, description="how many redirects are followed; at most 100")
     adds: Annotated[Name | None, OrReference()] = Field(
-        None, description="the feeder of written objects that gets what this uploads as a row"
+        None, description="the feeder of written objects to which this upload is added as a row"
     )
     removes: Annotated[Name | None, OrReference()] = Field(
         None, description="the feeder of written objects whose row this request deletes"

@@ -112,13 +112,14 @@ class SetUpPart(Part):
     )
     renew: TimeNs | None = Field(
         None,
-        description="each user requests it again after this time, and after a 401, as a request of the load",
+        description="each user repeats it after this time, and after a 401; these requests are part of the "
+        "load",
     )
 
     @model_validator(mode="after")
     def _of_the_trial(self) -> SetUpPart:
         if self.renew is not None and (self.once == "vu" or self.renew == 0):
-            raise wrong("renew takes a time, and belongs to what is asked once a trial")
+            raise wrong("renew takes a time, and only for a request that is sent once per trial")
         return self
 
 

@@ -82,7 +82,7 @@ class GroupPart(Part):
     )
     start_when: str | None = Field(None, description="GROUP.ramped: begin when that group's ramp has ended")
     source_addresses: Annotated[list[IpAddress], OneOrMany()] = Field(
-        [], description="addresses of this machine that connections leave from, in turn"
+        [], description="addresses of this machine to connect from, in turn"
     )
     http2: Annotated[bool | Literal["preferred"], BeforeValidator(_http2), OrReference()] = Field(
         False, description="true, or preferred: over TLS a server may choose HTTP/1.1"
@@ -121,7 +121,9 @@ class GroupPart(Part):
     @model_validator(mode="after")
     def _one_iteration(self) -> Self:
         if self.client == "curl" and self.request is None:
-            raise wrong("client: curl asks one request", "Leave client out, or write request in place of it.")
+            raise wrong(
+                "client: curl sends a single request", "Leave client out, or write request in place of it."
+            )
         return self
 
 
@@ -138,15 +140,15 @@ THINK_TIME = (
 START = "spread: users without a ramp begin over their first cycle; together: all at once"
 ARRIVALS = "constant: evenly apart; poisson: at random, as independent users arrive"
 ON_FULL = (
-    "what an arrival does when max_vus are under way: wait for a place, which counts as response, or "
-    "be dropped, which is counted"
+    "what an arrival does when all max_vus are busy: wait, which counts as part of its response time, or be "
+    "dropped and counted"
 )
 RAMP_UP = "until all are there; excluded from measurement"
 RATE_RAMP_UP = "first part of the load, at the whole rate; excluded from measurement"
 PACING = "shortest time between the starts of a user's iterations"
 MAX_VUS = (
-    "how many may be under way; left out: rate × timeout, as far as descriptors and local ports go "
-    "(svload plan tells)"
+    "maximum number of requests in progress; default: rate × timeout, limited by descriptors and local "
+    "ports (svload plan shows it)"
 )
 HOLD_FOR = "how long the last target is held after the stages"
 
@@ -305,7 +307,7 @@ def _executors_with(key: str) -> list[str]:
     return [name for name, kind in _GROUPS.items() if key in kind.model_fields]
 
 
-_GRACE = "Leave it out: requests under way are followed to their end, or to their timeout."
+_GRACE = "Leave it out: requests in progress are followed to their end, or to their timeout."
 _OF_K6 = {
     "duration": "The measured time is set at the top level: measure: {duration: 30s}.",
     "timeUnit": "Write it with the rate: rate: 50/s, or 50/min.",

@@ -92,7 +92,7 @@ def set_mistakes(data: Mapping[str, Any], factors: Mapping[str, Factor]) -> Iter
             if service not in services:
                 yield unknown_name(path, service, "service", services)
             elif isinstance(options, dict) and kit_of(options) is not None:
-                reason = "a set says how a service is set, not which one it is"
+                reason = "a set configures a service, but can't replace it"
                 yield bad_value(path, reason, kit_of(options), "Leave kit, run and at to the study.")
     chosen = data.get("tuning")
     for named in _names(chosen, factors):
@@ -100,7 +100,7 @@ def set_mistakes(data: Mapping[str, Any], factors: Mapping[str, Factor]) -> Iter
             yield unknown_name(("tuning",), named, "set under sets", sets)
     for path, name in _settings(data):
         if not may_be_set(str(name)):
-            reason = "expected a setting of the network (net.…), or one that says how much the machine allows"
+            reason = "expected a setting of the network (net.…), or a limit of the whole machine"
             yield bad_value(path, reason, name, "Set it by hand, outside svload.")
 
 
@@ -131,7 +131,7 @@ def network_mistakes(sysctl: Mapping[str, str], services: Sequence[ServiceSpec])
     named = next((name for name in sysctl if is_network(name)), None)
     for spec in services:
         if named is not None and spec.kit == "external":
-            reason = f"{named} gives the lab a network of its own, in which a server that runs already is not"
+            reason = f"{named} gives the lab its own network, which a server that already runs is not in"
             hint = "Leave the setting out, or let svload start the server."
             yield bad_value(("lab", spec.name, "at"), reason, spec.options.get("at"), hint)
 

@@ -56,12 +56,12 @@ def _hindrances(lock: Lock, free: Free) -> Iterator[str]:
     yield from map(_told, turn_mistakes(data, owners_of(data)))
     turned = lock.comparisons[0].factor
     if next(one.change for one in lock.factors if one.name == turned) == "request":
-        yield f"{turned} changes what is asked, and no server"
+        yield f"{turned} changes the requests, not a server"
     cases = lock.valid_cases
     configs = {case.name: resolve(lock, case) for case in cases}
     for service in (one for config in configs.values() for one in config.services):
         if service.kit == "external":
-            yield f"{service.name} runs already, and is there once"
+            yield f"{service.name} is already running, and there is only one of it"
     yield from map(_told, side_mistakes(data, cases, configs))
     yield from _too_large(cases, configs, turned, free)
 

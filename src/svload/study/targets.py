@@ -50,7 +50,7 @@ def target_mistakes(data: Mapping[str, Any]) -> Iterable[Mistake]:
                 at: Path = (*path, kind, place) if isinstance(wanted, list) else (*path, kind)
                 yield from named(at, service, "service", services)
                 if isinstance(service, str) and "at" in section_of(services, service):
-                    reason = f"{service} runs already, and svload cannot {cannot}"
+                    reason = f"{service} is already running, so svload cannot {cannot}"
                     yield bad_value(at, reason, service, "Leave it out.")
         yield from named((*path, "populate"), step.get("populate"), "traffic group", groups)
         yield from named((*path, "warm"), step.get("warm"), "feeder", section_of(data, "feeders"))

@@ -34,15 +34,13 @@ def turn_mistakes(data: Mapping[str, Any], owners: dict[str, Source]) -> Iterabl
             yield bad_value(("lab", name, "on"), reason, service["on"], f"Leave it out, {_OR}.")
     for name, levels in section_of(data, "factors").items():
         if is_open(levels):
-            reason = (
-                "a capacity is found by loads that have the machine alone, and sides that take turns share it"
-            )
+            reason = "a capacity search needs the machine to itself, but sides that take turns share it"
             yield bad_value(("factors", name), reason, name, f"Fix its value, {_OR}.")
     if sequence_of(data, "faults"):
-        reason = "a fault would meet each side at another moment of its turns"
+        reason = "a fault would hit each side at a different point of its turns"
         yield bad_value(("faults",), reason, "faults", f"Leave them out, {_OR}.")
     if data.get("profile"):
-        reason = "stacks are sampled of one server at a time, and that would slow its side alone"
+        reason = "stacks are sampled on one server at a time, which would slow only its side"
         yield bad_value(("profile",), reason, data["profile"], f"Leave it out, {_OR}.")
     for index, step in mappings_of(data, "before_trial"):
         if "drop_cache" in step:
@@ -64,7 +62,7 @@ def turn_mistakes(data: Mapping[str, Any], owners: dict[str, Source]) -> Iterabl
                 (*path, "start_when"), reason, group["start_when"], f"Let all groups begin at once, {_OR}."
             )
         if group.get("record") == "histogram":
-            reason = "turns are told apart by their requests, and a histogram keeps none"
+            reason = "requests are assigned to turns one by one, and a histogram keeps no single requests"
             yield bad_value((*path, "record"), reason, "histogram", "Leave it out: turns record rows.")
 
 
@@ -103,10 +101,10 @@ def _comparisons(data: Mapping[str, Any], owners: dict[str, Source]) -> Iterable
             reason = f"sides that take turns have one baseline, and that is {compared[0][1].get('baseline')}"
             yield bad_value((*path, "baseline"), reason, item.get("baseline"), f"Compare with it, {_OR}.")
         if item.get("by") is not None and section_of(data, "measure").get("control") is True:
-            reason = "a control is the baseline of one effect, and an interaction has two"
+            reason = "a control belongs to one effect, but an interaction has two"
             yield bad_value((*path, "by"), reason, item["by"], "Leave control out.")
         if _is_sampled(item.get("metric"), owners):
-            reason = "it is read at moments of its own, so turns of half a second fall between two readings"
+            reason = "it is sampled at its own interval, so turns of half a second fall between two readings"
             yield bad_value((*path, "metric"), reason, item["metric"], f"Compare a response, {_OR}.")
 
 
@@ -151,12 +149,12 @@ def _between(first: CaseConfig, other: CaseConfig, factor: str) -> Iterable[Mist
         yield bad_value(("compare", 0, "factor"), reason, factor, f"Give both the same load, {_OR}.")
     for name in first.sysctl.keys() | other.sysctl.keys():
         if first.sysctl.get(name) != other.sysctl.get(name):
-            reason = f"{sides} would be up at once, and the machine has this setting once"
+            reason = f"{sides} would be up at the same time, but the machine has only one such setting"
             yield bad_value(("sysctl", name), reason, other.sysctl.get(name), f"Give both the same, {_OR}.")
     theirs = {port: path for path, port in _ports(other)}
     for path, port in _ports(first):
         if port in theirs:
-            reason = f"{sides} would be up at once, and only one of them can have this port"
+            reason = f"{sides} would be up at the same time, but only one of them can have this port"
             yield bad_value(path, reason, port, f"Leave it out: svload finds a free one, {_OR}.")
 
 

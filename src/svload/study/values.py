@@ -362,7 +362,7 @@ def _name(value: str) -> str:
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", value):
         raise wrong("expected a name: a letter, then letters, digits, - and _")
     if value in RESERVED:
-        raise wrong(f"“{value}” is a word of svload's own", "Take another name.")
+        raise wrong(f"“{value}” is a reserved word", "Take another name.")
     return value
 
 

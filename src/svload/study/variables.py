@@ -36,7 +36,7 @@ def taken_twice(request: Request, known: Collection[str], path: Path) -> Iterato
 def written_apart(group: Group, path: Path) -> Iterator[Mistake]:
     """Report written objects in several generators: their rows are in one generator's memory."""
     if group.generators > 1 and any(request.written for request in group.requests):
-        reason = "expected one generator: what it has written is known to it alone"
+        reason = "expected one generator: only the generator that wrote the objects knows them"
         yield bad_value((*path, "generators"), reason, group.generators, "Leave it out.")
 
 

@@ -24,9 +24,9 @@ EXAMPLES = """Examples:
 
 Options of the request and of the load (-H, --data, -c, --rate ...) are for URLs.
 
-Exit status: 0 done, of two URLs with an answer and no gate that failed; 1 --fail-if holds, or no request to one URL
-succeeded; 2 wrong usage; 3 no server there or the machine failed; 4 --fail-if is undecided, or nothing can be concluded;
-130 interrupted."""
+Exit status: 0 done (two URLs: there is an answer, and --fail-if does not hold); 1 --fail-if holds, or no request to one
+URL succeeded; 2 wrong usage; 3 no server answers or the machine failed; 4 --fail-if is undecided, or nothing can be
+concluded; 130 interrupted."""
 
 
 # fmt: off
@@ -36,13 +36,13 @@ class Typed(Traffic):
 
     first: str = typer.Argument(help="The run or the URL that is the baseline.")
     second: str = typer.Argument(help="The other run, or the other URL.")
-    blocks: int = typer.Option(None, "--blocks", min=3, help="Of URLs: stretches of turns, a few seconds apart; default 6, of 25 seconds each.")
-    duration: str = typer.Option(None, "--duration", "-d", help="Of URLs: how long each is loaded in a block, by 20 turns or more; default 10s.")
-    fail_if: str = typer.Option(None, "--fail-if", help="Of URLs: 'worse by more than 5 %' of p50 or p95, or 'p95 worse by more than 5 %': exit 1 if so, 4 if undecided.")
-    within: str = typer.Option(None, "--for", help="Of URLs: how long it may take, warm-up included (5m): more blocks where they are needed, fewer than --blocks where time is short, at least 3.")
-    control: bool = typer.Option(False, "--control", help="Of URLs: load the first one once more as a third side; how it compares with itself shows what the setup does.")
+    blocks: int = typer.Option(None, "--blocks", min=3, help="For URLs: number of blocks of turns, a few seconds apart; default 6, of 25 seconds each.")
+    duration: str = typer.Option(None, "--duration", "-d", help="For URLs: load time of each in a block, in at least 20 turns; default 10s.")
+    fail_if: str = typer.Option(None, "--fail-if", help="For URLs: 'worse by more than 5 %' (p50 or p95) or 'p95 worse by more than 5 %': exit 1 if so, 4 if undecided.")
+    within: str = typer.Option(None, "--for", help="For URLs: limit of the total time, such as 5m, warm-up included: adds blocks if needed, or makes fewer than --blocks, at least 3.")
+    control: bool = typer.Option(False, "--control", help="For URLs: load the first one once more as a third side; its difference from itself shows the effect of the setup.")
     seed: int = typer.Option(None, "--seed", help="Seed of the order and of all schedules.")
-    to: Path | None = typer.Option(None, "--to", help="Of runs: the page's file; default derived/compare.html of the other run.")
+    to: Path | None = typer.Option(None, "--to", help="For runs: the file of the page; default derived/compare.html of the other run.")
     out: Path = OUT
     authorise: list[str] = AUTHORISE
     no_wait: bool = NO_WAIT
@@ -80,9 +80,7 @@ def _urls(typed: Typed, flags: dict[str, Any]) -> None:
     from svload.report.wording.answer import faster_sentence
 
     if typed.to is not None:
-        raise fail(
-            "usage", reason="--to is about two runs", hint="The page of this run lies in its derived/."
-        )
+        raise fail("usage", reason="--to applies to runs", hint="The page of this run is in its derived/.")
     ask = api.ComparedUrls(
         quick_load(typed, flags, url=typed.first, rate_rps=typed.rate),
         typed.second,
@@ -109,7 +107,7 @@ def _runs(typed: Typed, flags: dict[str, Any]) -> None:
     if names := _only_of_urls(typed, flags):
         raise fail(
             "usage",
-            reason=f"{names} is about two URLs, and these are two runs",
+            reason=f"{names} applies to URLs, but these are runs",
             hint="Leave it out, or write http:// or https:// before each URL.",
         )
     out = typed.out or api.RUNS

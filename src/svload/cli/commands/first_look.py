@@ -68,7 +68,7 @@ def doctor(
     from svload import api
 
     if profile is not None and study is None:
-        raise fail("usage", reason="--profile is about a study", hint="Name the study as well.")
+        raise fail("usage", reason="--profile applies to a study", hint="Name the study as well.")
     if certify:
         from svload.cli.output import live
 

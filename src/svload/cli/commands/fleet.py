@@ -53,7 +53,7 @@ def install(
     from svload import api
 
     if profile is not None and study is None:
-        raise fail("usage", reason="--profile is about a study", hint="Add --study.")
+        raise fail("usage", reason="--profile applies to a study", hint="Add --study.")
     with live() as emit:
         found = api.fleet_install(inventory, emit, wheel, wheelhouse, study, profile)
     _show(found, json, _done)
@@ -102,7 +102,7 @@ def _capacity(one: MachineReport) -> str:
     capacity = one.capacity
     if capacity is None:
         return "not read"
-    texts = [f"{capacity.connections} connections ({capacity.bound_by})", f"{capacity.cores} cores of load"]
+    texts = [f"{capacity.connections} connections ({capacity.bound_by})", f"{capacity.cores} cores for load"]
     if one.clock is not None:
         texts.append(f"clock known to ± {show_duration(one.clock.bound_ns / 1e9)}")
         texts.append(f"round trip {show_duration(one.clock.round_trip_ns / 1e9)}")

@@ -83,7 +83,7 @@ def import_(
             "--window": window is Window.ALL,
         }
         if option := next((option for option, typed in of_runs.items() if typed), ""):
-            reason = f"{option} is about a run, and a finished table is only checked"
+            reason = f"{option} applies to a run, but a finished table is only checked"
             raise fail("usage", reason=reason, hint="Leave it out.")
         _tables(files, given or [], decimal, json)
         return

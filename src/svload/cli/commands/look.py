@@ -154,8 +154,7 @@ def export(
         Exported.CSV,
         "--format",
         "-f",
-        help="csv, parquet: one file per view of “svload query”. openmetrics: the judged metrics, or the progress of "
-        "a run that is still going on. jtl: each trial's requests with JMeter's columns.",
+        help="csv, parquet: one file per view of “svload query”. openmetrics: the judged metrics, or the progress of a run that has not ended. jtl: each trial's requests with JMeter's columns.",
     ),
     to: Path | None = typer.Option(
         None,
@@ -262,7 +261,7 @@ def _condition(checked: dict[str, Any]) -> str:
     if checked["damage"]:
         return f"{len(checked['damage'])} damaged"
     if checked["thinned"]:
-        return f"a thin copy, undamaged; {checked['thinned']} files differ from what was sealed, as thinned.json says"
+        return f"a thin copy, undamaged; {checked['thinned']} files differ from the sealed ones, as thinned.json says"
     return "all as they were sealed"
 
 
