@@ -29,7 +29,7 @@ from svload.store.foreign.run import read_foreign
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "how-to.md"
 STORE = ROOT / "tests" / "store"
-HEAD = "| format | needed | read where it is there | not read |\n|---|---|---|---|\n"
+HEAD = "| format | required | read if present | not read |\n|---|---|---|---|\n"
 ASKED = [
     replace(one, status=200) if number % 2 else one  # a failure that only its tag shows
     for number, one in enumerate(closed_loop(users=3, lasts=1_500, failing=0.4))

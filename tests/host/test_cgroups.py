@@ -336,7 +336,7 @@ def test_version_1_members_live_in_the_machines_folder(held: Held) -> None:
     part = held.make("web.part", "web")
     assert machine["blkio"] in held.groups.folders("web.part")
     assert "blkio" not in part
-    with pytest.raises(SvloadError, match="holds no rate of disks within another"):
+    with pytest.raises(SvloadError, match="can't nest disk rates"):
         held.make("db", "vm", disk_read_bytes_per_s=1)
 
 

@@ -140,7 +140,7 @@ def test_only_its_own_plain_file_is_the_machines_lock(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     for name in ("hard", "soft", "pipe", "folder"):
         lock = machine_lock("me", 0.0, path=tmp_path / name)
-        with pytest.raises(SvloadError, match="is not a regular file of its own"), lock:
+        with pytest.raises(SvloadError, match="is not a regular file with a single link"), lock:
             pass
     assert precious.read_text() == "keep me"
 

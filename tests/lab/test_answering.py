@@ -140,7 +140,7 @@ def test_who_was_started_is_proved_by_the_socket(monkeypatch: pytest.MonkeyPatch
         assert "could not be proved" in text
         monkeypatch.setattr(owners_module, "descriptors", lambda pid: set())
         [text] = proved(facts(port), [process(server.pid)], "log")
-        assert "hidden from this user" in text
+        assert "This user can't see who listens" in text
 
 
 def test_who_ran_before_is_refused(started: ProcessFact) -> None:
@@ -157,4 +157,4 @@ def test_who_began_later_is_named_and_taken_for_it(started: ProcessFact) -> None
     with listening() as (port, other):
         [text] = proved(facts(port), [started], "log")
     assert f"(process {other.pid}, " in text
-    assert "began after api was started" in text
+    assert "was started after api" in text

@@ -77,7 +77,7 @@ def test_sets_that_share_containers_are_refused(tmp_path: Path) -> None:
     with running(store, None) as facts:
         stores = stores_of({"store": facts}, tmp_path)
         sets = [evolve(OBJECTS, name=name, count=count) for name, count in (("a-b", 90), ("ab", 45))]
-        with pytest.raises(SvloadError, match="a-b and ab have the same names of containers"):
+        with pytest.raises(SvloadError, match="a-b and ab have containers with the same names"):
             stores.fill_all(sets, SEED)
     assert not store.puts
 

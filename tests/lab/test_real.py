@@ -92,7 +92,7 @@ def test_varnish_counts_true_hits_and_misses_and_forgets_on_reset(lab_of: Any, n
 
 @pytest.mark.parametrize(
     ("asked", "found", "why"),
-    [(32 << 20, 32 << 20, ""), (64 << 10, 2 << 20, "memcached counts in MiB, and takes 2 at least")],
+    [(32 << 20, 32 << 20, ""), (64 << 10, 2 << 20, "memcached counts in MiB, with a minimum of 2")],
 )
 def test_memcached_reports_its_settings_and_why_it_holds_more(
     lab_of: Any, needs: Any, asked: int, found: int, why: str

@@ -42,7 +42,8 @@ def proved(facts: ServiceFacts, started: Iterable[ProcessFact], log: object) -> 
             texts += _of_another(pid, one.port, facts.service, mine, first, log)
     for port in sorted({one.port for one in found.unproved}):
         texts.append(
-            f"Who listens on port {port} of {facts.service} is hidden from this user; the port was free before it was started."
+            f"This user can't see who listens on port {port} of {facts.service}; the port was free before "
+            f"it was started."
         )
     return list(dict.fromkeys(texts))
 
@@ -57,8 +58,8 @@ def _of_another(
     if stat.start_ticks < first:
         raise fail("service-not-ours", place=service, service=service, port=port, holder=holder, log=log)
     yield (
-        f"{holder} answers for {service} on port {port}. It began after {service} was started, on a port that was free "
-        "before, and counts as its own."
+        f"{holder} answers for {service} on port {port}. It was started after {service}, on a port that was "
+        f"free before, and counts as part of {service}."
     )
 
 

@@ -245,7 +245,7 @@ def packed_folder(folder: Path) -> bytes:
                 continue
             size += path.stat().st_size
             if size > MOST_STUDY_BYTES:
-                reason = f"it holds more than {MOST_STUDY_BYTES >> 20} MiB, which would be copied to each machine that serves"
+                reason = f"it holds more than {MOST_STUDY_BYTES >> 20} MiB, and would be copied to each machine that runs servers"
                 raise fail("file-refused", path=folder, reason=reason)
             tar.add(path, str(path.relative_to(folder)), recursive=False)
     return out.getvalue()

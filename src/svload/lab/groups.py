@@ -54,10 +54,10 @@ def group_mistakes(specs: Sequence[ServiceSpec], options: Mapping[str, KitOption
                 ("lab", spec.name), reason, spec.name, "Write its cpus, memory, pids or disk_rate."
             )
         if own.on_death == "finding" and not is_held(own):
-            reason = "only the death of a limited service is a finding"
+            reason = "only the death of a limited service can be a finding"
             hint = (
-                "Write its cpus, memory, pids or disk_rate, or what it is within; a server that ends by itself is "
-                "the lab's failure."
+                "Write its cpus, memory, pids or disk_rate, or within; the end of any other server is a "
+                "failure of the lab."
             )
             yield bad_value(("lab", spec.name, "on_death"), reason, "finding", hint)
         if own.within is not None:
@@ -90,7 +90,7 @@ def _within_mistakes(
             option = _WRITTEN.get(kind, kind)
             yield bad_value(
                 ("lab", spec.name, option),
-                f"{own.within}, which it is within, has less",
+                f"it is within {own.within}, which has less",
                 spec.options[option],
                 f"Leave it out, or give {own.within} more.",
             )

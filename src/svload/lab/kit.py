@@ -59,8 +59,8 @@ class DiskRate(BaseModel):
     """`{read: 20 MB/s, write: 10 MB/s}`: the most that a service may read from its disk and write to it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-    read: Rate | None = Field(None, description="what it may read, such as 20 MB/s")
-    write: Rate | None = Field(None, description="what it may write, such as 10 MB/s")
+    read: Rate | None = Field(None, description="maximum read rate, such as 20 MB/s")
+    write: Rate | None = Field(None, description="maximum write rate, such as 10 MB/s")
 
     @model_validator(mode="before")
     @classmethod
@@ -75,8 +75,8 @@ class Link(BaseModel):
     that it adds to a round trip."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-    rate: Rate | None = Field(None, description="what it carries each way, such as 10 Mbit/s")
-    latency: Latency | None = Field(None, description="what it adds to a round trip, such as 20 ms")
+    rate: Rate | None = Field(None, description="rate in each direction, such as 10 Mbit/s")
+    latency: Latency | None = Field(None, description="latency added to a round trip, such as 20 ms")
     congestion: str | None = Field(
         None, pattern="[a-z][a-z0-9_]*", description="TCP's congestion control at its service, such as cubic"
     )
@@ -165,40 +165,36 @@ class KitOptions(BaseModel):
     """What names and values in `tuning` must be; None: the kit checks them itself."""
 
     tls: str | bool | None = option(None, doc="terminate TLS in front: hitch, or true for the kit's own")
-    port: int | None = option(
-        None, ge=1, le=65535, doc="a fixed port for http; left out, svload picks a free one"
-    )
+    port: int | None = option(None, ge=1, le=65535, doc="a fixed port for http; default: a free port")
     cpus: float | None = option(
-        None, gt=0, unit="cores", doc="CPU quota of the service as one: all its processes and their children"
+        None, gt=0, unit="cores", doc="CPU quota of the whole service: all its processes and their children"
     )
     memory: SizeBytes | None = option(
-        None, unit="size", doc="memory limit of the service as one, swap included; what needs more is killed"
+        None, unit="size", doc="memory of the whole service, swap included; a process beyond it is killed"
     )
-    pids: int | None = option(
-        None, ge=1, doc="most processes and threads of the service as one; one more cannot be started"
-    )
+    pids: int | None = option(None, ge=1, doc="maximum number of processes and threads of the whole service")
     within: str | None = option(
-        None, doc="a service of the kit machine, whose limits it shares with all that are within it"
+        None, doc="a service of the kit machine, whose limits it shares with all services within it"
     )
     on_death: Literal["failure", "finding"] = option(
         "failure",
-        doc="what its end, or a kill for lack of memory, is: the lab's failure, or what a limited service's "
-        "trial found",
+        doc="how an unexpected exit or an out-of-memory kill counts: as a failure of the lab or, for a "
+        "limited service, as a finding of the trial",
     )
     nofile: int | None = option(None, ge=1, doc="soft limit of open files of each process that it starts")
     nofile_hard: int | None = option(
         None,
         ge=1,
-        doc="hard limit of open files of each process that it starts, which it may raise its own up to",
+        doc="hard limit of open files of each process, up to which it may raise its soft limit",
     )
     needs: Annotated[list[str], BeforeValidator(_alone_or_listed)] = option(
-        [], doc="services that must be up first; one that is named as ${db.port} is needed anyway"
+        [], doc="services that must be up first; one referred to as ${db.port} is needed anyway"
     )
     replicas: int | None = option(
         None,
         ge=1,
         le=REPLICAS,
-        doc="how many servers of it there are, all alike, as web[1], web[2] …; they count as one",
+        doc="number of identical servers, web[1], web[2] …; they count as one service",
     )
     on: str | None = option(
         None, doc="a machine of the inventory's group servers that it runs on: servers[0], or its name"
@@ -206,15 +202,15 @@ class KitOptions(BaseModel):
     link: Link | None = option(
         None,
         unit="mapping",
-        doc="a network link of its own, such as {rate: 10 Mbit/s, latency: 20 ms}: each way, and a round "
-        "trip (needs root)",
+        doc="its own network link, such as {rate: 10 Mbit/s, latency: 20 ms}: rate in each direction, "
+        "latency of a round trip (needs root)",
     )
     disk_rate: DiskRate | None = option(
         None, unit="mapping", doc="rates of its disk, such as {read: 20 MB/s, write: 10 MB/s} (needs root)"
     )
     metrics: Annotated[str, AfterValidator(metrics_page)] | None = option(
         None,
-        doc="where it reports its metrics in Prometheus' text format: a path of its own http port, or a URL on "
+        doc="where it reports its metrics in Prometheus' text format: a path on its http port, or a URL on "
         "this machine",
     )
     tuning: dict[str, Any] = option({}, doc="the server's own parameters, by their own names")

@@ -144,7 +144,7 @@ class Lab:
         if on is None:
             return self._here
         if on not in self._elsewhere:
-            raise fail("fleet-on", f"lab.{spec.name}.on", service=spec.name, on=on, reason="no such machine is at hand", hint=ON_HINT)  # fmt: skip
+            raise fail("fleet-on", f"lab.{spec.name}.on", service=spec.name, on=on, reason="the run has no such machine", hint=ON_HINT)  # fmt: skip
         return self._elsewhere[on]
 
     # up and down

@@ -25,7 +25,7 @@ def settings(address: str, port: int, connections: int, item_memory_bytes: int) 
     """Return `-c` and `-m` as the running memcached reports them."""
     found = stats(address, port, "settings")
     memory, held = str(item_memory_bytes), found.get("maxbytes")
-    why = "memcached counts in MiB, and takes 2 at least" if held not in (None, memory) else ""
+    why = "memcached counts in MiB, with a minimum of 2" if held not in (None, memory) else ""
     return [
         Setting(name="memcached.connections", asked=str(connections), found=found.get("maxconns")),
         Setting(name="memcached.item_memory_bytes", asked=memory, found=held, why=why),

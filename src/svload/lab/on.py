@@ -13,8 +13,8 @@ ON_HINT = (
 )
 _NOT_THERE: Mapping[str, str] = {
     "link": "a link is made between networks of one machine",
-    "secrets": "secrets stay on the machine that commands the run",
-    "within": "a group is shared on one machine",
+    "secrets": "secrets stay on the machine that controls the run",
+    "within": "a group can't span machines",
 }
 """Options that a server on another machine can't have → why."""
 

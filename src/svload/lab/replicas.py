@@ -53,7 +53,7 @@ def replica_mistakes(specs: Sequence[ServiceSpec]) -> Iterator[Mistake]:
         behind = str(spec.options.get("of", ""))
         if behind in many and spec.kit in kits and not kits[spec.kit].balances:
             reason = f"the kit {spec.kit} forwards to one server, and {behind} has {many[behind]} replicas"
-            hint = "Put nginx between them to distribute requests."
+            hint = "Put nginx in between to distribute the requests."
             yield bad_value(("lab", spec.name, "of"), reason, behind, hint)
 
 

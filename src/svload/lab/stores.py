@@ -59,7 +59,7 @@ class Stores:
             sets = [one for one in objects if one.service == service]
             places = [place for one in sets for place in planned_containers(one)]
             if len(set(places)) < len(places):  # filling one would delete or overwrite another's objects
-                reason = f"{' and '.join(one.name for one in sets)} have the same names of containers"
+                reason = f"{' and '.join(one.name for one in sets)} have containers with the same names"
                 raise fail("fill-failed", service=service, reason=reason, log=self._logs / service)
             self._keys.setdefault(service, fill_key(sets, seed))
         return {one.table: self.fill(one, seed).table.columns() for one in objects if not self.holds(one)}
@@ -83,7 +83,7 @@ class Stores:
             for text in _told(server, objects, found):
                 self._tell(Event("notice", {"text": text}))
             if table not in (None, found.table):
-                reason = "it holds other objects than before its restart, or than another of its servers"
+                reason = "it holds different objects than before its restart, or than another of its servers"
                 raise fail("fill-failed", service=server, reason=reason, log=self._logs / server)
             table = found.table
         self._sets[objects.name] = objects, seed, found

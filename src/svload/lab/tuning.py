@@ -40,9 +40,7 @@ def retune(server: Kit, wanted: Mapping[str, Any], is_well: Callable[[], bool]) 
         _restore(server, before, done)
         raise
     _restore(server, before, done)
-    raise fail(
-        "lab-failed", reason=reason, hint="Its old values were put back; leave out what it cannot bear."
-    )
+    raise fail("lab-failed", reason=reason, hint="Its old values were restored; leave out what it can't use.")
 
 
 def spelled(value: Any) -> str:

@@ -49,9 +49,7 @@ class Links:
         self.open()
         made, fresh = self._by_name.get(order.name), order.name not in self._by_name
         if made is not None and made.delayed != (order.limits.latency_ns is not None):
-            raise refused(
-                f"the link of {order.name} is made with a delay line or without one, and cannot change that"
-            )
+            raise refused(f"the link of {order.name} can't get or lose a delay line while it is up")
         try:
             made = made or self._made(order)
             rates = fabric.hold_rate(made.network, made.number, order.limits.rate_bytes_per_s)

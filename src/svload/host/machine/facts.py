@@ -29,8 +29,7 @@ def describe_machine(measured: Preflight | None = None) -> dict[str, str]:
     return {
         "cores": f"{len(available)} ({processor()})",
         "load on cores": _list(cores.load),
-        "servers on cores": _list(cores.servers)
-        + ("" if cores.pinned else " (shared: too few to pin apart)"),
+        "servers on cores": _list(cores.servers) + ("" if cores.pinned else " (shared: too few to separate)"),
         "memory": f"{_memory_gib():.1f} GiB",
         "clock source": read("/sys/devices/system/clocksource/clocksource0/current_clocksource", "unknown"),
         "open files": f"{soft} soft, {hard} hard",

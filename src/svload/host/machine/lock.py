@@ -215,5 +215,5 @@ def _opened(path: Path) -> int:
 
 
 def _no_lock(path: Path) -> SvloadError:
-    reason = f"{path}, the machine-wide lock, is not a regular file of its own"
+    reason = f"{path}, the machine-wide lock, is not a regular file with a single link"
     return fail("lab-failed", reason=reason, hint="Remove it, or name another by SVLOAD_LOCK.")

@@ -64,8 +64,8 @@ def plan(
     elif all(name in mounts for name in wanted):
         if disk_rates.BLKIO in above and disk_rates.BLKIO in wanted:
             raise CgroupError(
-                "version 1 of the kernel's control groups holds no rate of disks within another; "
-                "what it is within has one already"
+                "version 1 of the kernel's control groups can't nest disk rates, and the group that it is "
+                "within already has one"
             )
         wanted = list(dict.fromkeys([*wanted, *(name for name in above if name != disk_rates.BLKIO)]))
         if not wanted and above and "pids" in mounts:  # so that it can be ended as one

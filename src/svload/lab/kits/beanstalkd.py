@@ -29,13 +29,13 @@ class BeanstalkdOptions(KitOptions):
     """Options of `beanstalkd`."""
 
     max_job: SizeBytes = option(
-        65_535, ge=1, le=1 << 30, unit="size", doc="most bytes of a job (-z); a larger one is refused"
+        65_535, ge=1, le=1 << 30, unit="size", doc="maximum bytes of a job (-z); a larger one is refused"
     )
     binlog_sync: DurationNs | None = option(
         None,
         unit="time",
         doc="keep jobs on disk too (-b), and sync that file at most once in this time (-f), in whole ms; 0 s: at every "
-        "write; left out, jobs are in memory alone",
+        "write; default: jobs are only in memory",
     )
 
 

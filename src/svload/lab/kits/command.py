@@ -70,9 +70,8 @@ class CommandOptions(KitOptions):
     )
     build: Annotated[Recipe, BeforeValidator(read_recipe), _A_MAPPING] | None = option(
         None,
-        doc="its source is built first: make, cargo, go, maven or pip with a folder next to the study, {make: "
-        "target, args: all}; "
-        "once for the same source, tool and args",
+        doc="build its source first: make, cargo, go, maven or pip with a folder next to the study, {make: "
+        "target, args: all}; once for the same source, tool and args",
     )
     build_within: DurationNs = option("10 min", unit="time", doc="how long a build may take")
     tcp: bool = option(False, doc="true: it speaks no HTTP; requests are dialogues with tcp://NAME")
@@ -81,21 +80,19 @@ class CommandOptions(KitOptions):
     )
     files: Annotated[dict[str, int] | str, BeforeValidator(read_files), _FILES_WRITTEN] | None = option(
         None,
-        doc="what it sends: name and size of files to be made, or a folder next to the study, or one of what was "
-        "built (${build}/files); how much of them lies in the page cache is read",
+        doc="files that it serves: name and size of files to create, or a folder next to the study or in "
+        "the build's result (${build}/files); svload records how much of them is in the page cache",
     )
     ready: Annotated[str, AfterValidator(_ready)] | None = option(
         None,
         doc="GET PATH that answers 200–399 once it is ready, GET admin/PATH at its port admin, or tcp: it "
-        "accepts, as where it is left out",
+        "accepts connections (the default)",
     )
     start_within: DurationNs = option("30 s", unit="time", doc="how long it may take to become ready")
     environment: dict[str, str] = option(
-        {}, doc="environment variables for it; no secrets: they would reach the record"
+        {}, doc="environment variables for it; no secrets, because they are recorded"
     )
-    secrets: list[str] = option(
-        [], doc="the study's secrets whose variables it inherits; left out, it gets none of them"
-    )
+    secrets: list[str] = option([], doc="the study's secrets whose variables it inherits; default: none")
     stop_signal: Literal["TERM", "INT", "QUIT", "KILL"] = option("TERM", doc="the signal that ends it")
 
     @model_validator(mode="after")
@@ -114,7 +111,7 @@ class Command(Server):
     summary = "your own server, started by a command (run: …)"
     Options = CommandOptions
     ignores = ("tuning",)
-    permits = Permits("whatever the program takes: a study that runs one is trusted anyway")
+    permits = Permits("any request that the program accepts: a study that runs a command needs trust anyway")
     harmless = frozenset(
         {"ready", "start_within", "build_within", "secrets", "stop_signal", "tcp", "ports", "files"}
     )

@@ -63,7 +63,7 @@ class ExternalOptions(KitOptions):
         change="request",
         doc="PEM file, next to the study, of the authority that signed its certificate",
     )
-    verify: bool = option(True, change="request", doc="false: any certificate will do")
+    verify: bool = option(True, change="request", doc="false: accept any certificate")
     connect_to: Annotated[str | None, AfterValidator(_host_and_port)] = option(
         None,
         change="request",

@@ -23,7 +23,7 @@ class HitchOptions(KitOptions):
 
     of: str = option(doc="the service that it terminates TLS for")
     workers: int | None = option(
-        None, ge=1, doc="worker processes; left out, one for each core that services are pinned to, else 2"
+        None, ge=1, doc="worker processes; default: one for each core that services are pinned to, or 2"
     )
     backlog: int = option(4096, ge=1, doc="length of the accept queue")
 
@@ -49,7 +49,7 @@ class Hitch(Server):
     """A TLS front with the lab's certificate; PROXY v2 to services with such a port, else plain TCP."""
 
     name = "hitch"
-    summary = "hitch, a TLS front before another service"
+    summary = "hitch, a TLS front end for another service"
     Options = HitchOptions
     costs = Costs(up_s=0.2)
     certified = True

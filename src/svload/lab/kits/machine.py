@@ -20,7 +20,7 @@ class Machine(Kit):
     """
 
     name = MACHINE
-    summary = "limits that several services share (they say within: its name)"
+    summary = "limits shared by several services (those with within: its name)"
     Options = MachineOptions
     ignores = (
         "tls", "port", "nofile", "nofile_hard", "tuning", "on_death", "needs", "replicas", "link",

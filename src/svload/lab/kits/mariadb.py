@@ -43,19 +43,19 @@ def _password(text: str) -> str:
 class MariadbOptions(KitOptions):
     """Options of `mariadb`; `tuning` has its variables (thread_handling, back_log …), with underscores."""
 
-    database: Annotated[str, AfterValidator(_name)] = option("lab", doc="the database that is made in it")
+    database: Annotated[str, AfterValidator(_name)] = option("lab", doc="the database that is created in it")
     user: Annotated[str, AfterValidator(_name)] = option(
         "lab",
-        doc="a user who may do all in that database; until the study is trusted, read and write its rows",
+        doc="a user with all rights on that database (until the study is trusted: reads and writes rows)",
     )
     password: Annotated[str, AfterValidator(_password)] = option(
-        "lab", doc="the user's password: for this private server alone, since it is in the record"
+        "lab", doc="the user's password: only for this private server, since it is recorded"
     )
     sql: str | None = option(
         None,
         doc="an SQL file next to the study that creates tables and rows; run by the administrator",
     )
-    connections: int = option(151, ge=1, change="live", doc="most connections at a time (max_connections)")
+    connections: int = option(151, ge=1, change="live", doc="maximum number of connections (max_connections)")
     buffer_pool: SizeBytes = option(
         "128 MiB", unit="size", doc="memory for its pages (innodb_buffer_pool_size)"
     )

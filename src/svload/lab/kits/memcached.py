@@ -16,7 +16,7 @@ from svload.model.facts import Counters, ServiceFacts, Setting
 class MemcachedOptions(KitOptions):
     """Options of `memcached`."""
 
-    connections: int = option(1024, ge=1, doc="most connections at a time (-c)")
+    connections: int = option(1024, ge=1, doc="maximum number of connections (-c)")
     item_memory: SizeBytes = option(
         "64 MiB", unit="size", doc="memory for items (-m); `memory` limits the whole process"
     )
@@ -45,7 +45,7 @@ class Memcached(Server):
     """One process; TCP only."""
 
     name = "memcached"
-    summary = "memcached, a cache in memory"
+    summary = "memcached, an in-memory cache"
     Options = MemcachedOptions
     costs = Costs(up_s=0.1)
     front = False

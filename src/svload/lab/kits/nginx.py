@@ -156,7 +156,7 @@ class NginxOptions(KitOptions):
     )
     of: str | None = option(None, doc="a service that it forwards all other paths to, its replicas in turn")
     workers: int = option(1, ge=1, doc="worker processes")
-    worker_connections: int = option(1024, ge=1, doc="most connections of each worker")
+    worker_connections: int = option(1024, ge=1, doc="maximum connections of each worker")
     backlog: int = option(511, ge=1, doc="length of the accept queue")
     tuning: dict[Annotated[str, AfterValidator(_directive)], Annotated[Any, AfterValidator(_value)]] = option(
         {}, doc="directives of its http block, by their own names"
@@ -184,7 +184,7 @@ class Nginx(Server):
     """nginx with all its files in the service's folder; its status page is on a separate port."""
 
     name = "nginx"
-    summary = "nginx: static files, or a proxy before another service"
+    summary = "nginx: static files, or a proxy in front of another service"
     Options = NginxOptions
     costs = Costs(up_s=0.2, answers_per_s=20_000)
     own_tls = True

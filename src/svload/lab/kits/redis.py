@@ -28,17 +28,17 @@ _ASKED_BY_US = ("info", "config", "dbsize", "flushall", "ping", "auth")
 class RedisOptions(KitOptions):
     """Options of `redis`; `tuning` contains its parameters (maxmemory-samples, tcp-backlog, hz, …)."""
 
-    connections: int = option(10_000, ge=1, change="live", doc="most clients at a time (maxclients)")
+    connections: int = option(10_000, ge=1, change="live", doc="maximum number of clients (maxclients)")
     item_memory: SizeBytes | None = option(
         None,
         change="live",
         unit="size",
-        doc="memory for what it holds (maxmemory); left out, it sets none. `memory` limits the whole service",
+        doc="memory for its data (maxmemory); default: no limit. `memory` limits the whole service",
     )
     eviction: Literal[
         "noeviction", "allkeys-lru", "allkeys-lfu", "allkeys-random",
         "volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl",
-    ] = option("noeviction", change="live", doc="what goes when item_memory is full (maxmemory-policy)")  # fmt: skip
+    ] = option("noeviction", change="live", doc="what is evicted when item_memory is full (maxmemory-policy)")  # fmt: skip
     io_threads: int = option(1, ge=1, le=128, doc="threads that read requests and write answers (io-threads)")
 
     spelling = _SPELLING
@@ -95,7 +95,7 @@ class Redis(Server):
     """
 
     name = "redis"
-    summary = "Redis, a store in memory"
+    summary = "Redis, an in-memory store"
     Options = RedisOptions
     costs = Costs(up_s=0.1, reset_s=0.05, answers_per_s=50_000)
     front = False

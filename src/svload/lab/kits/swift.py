@@ -68,36 +68,37 @@ class SwiftOptions(KitOptions):
         doc="object servers, each with a device and a port of its own; several are called object-1, object-2 …",
     )
     object_replicas: int = option(
-        1, ge=1, le=MOST_OBJECT_SERVERS, doc="copies of each object, each on another object server"
+        1, ge=1, le=MOST_OBJECT_SERVERS, doc="copies of each object, each on a different object server"
     )
     replicator_interval: DurationNs = option(
         "10s",
         unit="time",
         ge=1_000_000_000,
-        doc="from one look of a replicator at its server's objects to the next, where there are copies",
+        doc="interval between a replicator's passes over its server's objects, if there are copies",
     )
     updater_interval: DurationNs = option(
         "5s",
         unit="time",
         ge=1_000_000_000,
-        doc="from one look of an updater for listing entries that are owed, where there are copies (Swift's own: 300 s)",
+        doc="interval between an updater's passes over outstanding listing entries, if there are copies "
+        "(Swift's default: 300 s)",
     )
     max_clients: int = option(
         1024,
         ge=1,
-        doc="connections that each proxy worker serves at a time; a keep-alive one holds its place for life",
+        doc="connections that each proxy worker serves at a time; a keep-alive one counts until closed",
     )
     backlog: int = option(4096, ge=1, doc="length of each server's accept queue")
     memcache_pool: int = option(
         2, ge=1, doc="connections of each proxy worker to memcached (memcache_max_connections)"
     )
-    memcached_connections: int = option(1024, ge=1, doc="most connections that its memcached takes (-c)")
+    memcached_connections: int = option(1024, ge=1, doc="maximum connections of its memcached (-c)")
     memcached_memory: SizeBytes = option("64 MiB", unit="size", doc="memory of its memcached for items (-m)")
     users: dict[AccountUser, Key] = option(
         {}, doc="users of its tempauth, each account:user with its key, who may read and write every account"
     )
     token_life: DurationNs = option(
-        "24h", unit="time", ge=1_000_000_000, doc="how long a token of its tempauth is good"
+        "24h", unit="time", ge=1_000_000_000, doc="how long a token of its tempauth is valid"
     )
     count_requests: bool = option(
         True, doc="let the proxy count its answers (proxy-logging, statsd), for comparison with what was sent"

@@ -93,11 +93,9 @@ class TruthOptions(KitOptions):
     )
     workers: int = option(8, change="live", ge=1, doc="requests served at the same time")
     queue_limit: int | None = option(
-        None, change="live", ge=0, doc="requests that may wait for a worker; one more is answered 503"
+        None, change="live", ge=0, doc="requests that may wait for a worker; further ones are answered 503"
     )
-    max_connections: int | None = option(
-        None, change="live", ge=1, doc="open connections above which none is accepted"
-    )
+    max_connections: int | None = option(None, change="live", ge=1, doc="maximum number of open connections")
     backlog: int = option(1024, ge=1, doc="length of the accept queue")
     seed: int = option(0, change="live", ge=0, doc="seed of its draws")
     cpu_burn: DurationNs = option("0 s", change="live", unit="time", doc="CPU time burnt for each answer")
@@ -107,7 +105,7 @@ class TruthOptions(KitOptions):
         unit="time",
         doc="poll instead of sleeping for this long before each answer is due",
     )
-    stall: Stall = option(None, change="live", doc="hold all answers now and then: {every: 1 s, for: 50 ms}")
+    stall: Stall = option(None, change="live", doc="pause all answers regularly: {every: 1 s, for: 50 ms}")
     error_rate: Annotated[float, AfterValidator(_share)] = option(
         0.0, change="live", unit="ratio", doc="share of answers replaced by 500"
     )
@@ -115,12 +113,12 @@ class TruthOptions(KitOptions):
         "0 s", change="live", unit="time", doc="time for which each request holds the server's one lock"
     )
     rate_limit: Rate = option(
-        None, change="live", unit="rate", doc="rate of the link that bodies leave by, such as 10 MiB/s"
+        None, change="live", unit="rate", doc="rate of the link over which bodies are sent, such as 10 MiB/s"
     )
     body_memory: SizeBytes | None = option(
-        None, unit="size", doc="bytes of bodies kept; a store answers 507 above it, a cache evicts"
+        None, unit="size", doc="bytes of stored bodies; above it a store answers 507, a cache evicts"
     )
-    cache_objects: int | None = option(None, ge=1, doc="objects that a cache keeps; the oldest goes first")
+    cache_objects: int | None = option(None, ge=1, doc="objects in a cache; the oldest is evicted first")
     ignore_cold: bool = option(
         False, change="live", doc="planted fault of a cache: X-Cold is ignored, so that misses hit"
     )
@@ -132,7 +130,7 @@ class TruthOptions(KitOptions):
     @model_validator(mode="after")
     def _role_fits(self) -> TruthOptions:
         if self.role == "store" and self.of:
-            raise ValueError("a store forwards to nobody: leave `of` out")
+            raise ValueError("a store forwards to no service: leave `of` out")
         if self.role != "store" and not self.of:
             raise ValueError(f"a {self.role} needs `of`, the service that it forwards to")
         if self.role != "cache" and self.miss_service_time is not None:

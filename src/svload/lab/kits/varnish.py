@@ -73,13 +73,13 @@ class Varnish(Server):
     """varnishd with a separate instance folder; nothing below /etc or /var is touched."""
 
     name = "varnish"
-    summary = "Varnish Cache before another service"
+    summary = "Varnish Cache in front of another service"
     Options = VarnishOptions
     # Worker threads add their statistics to the shared ones only when they become idle.
     costs = Costs(up_s=0.7, reset_s=0.2, settle_s=1.0, answers_per_s=10_000)
     harmless = frozenset({"of", "storage", "keep"})
     permits = Permits(
-        "all methods: its rules purge and ban nothing, and its admin port asks for a secret of its folder"
+        "all methods: its rules purge and ban nothing, and its admin port requires a secret from its folder"
     )
     harmless_tuning = _HARMLESS
     # cc, the system's C compiler, compiles its configuration
