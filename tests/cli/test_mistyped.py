@@ -85,7 +85,7 @@ MISTYPED = {
     f"load {URL} --spin 1s": "--spin: at most 10,000,000 ns",
     f"load {URL} -R 9 --on-full burst": "--on-full: expected one of wait, drop",
     f"load {URL} --follow-redirects 70000": "less than or equal to 100",
-    f"load {URL} -c 2 -d 0.3s --ramp-up 5h --out new": "in intervals of 1 ms more than 1,000,000",
+    f"load {URL} -c 2 -d 0.3s --ramp-up 5h --out new": "more than 1,000,000 intervals of 1 ms",
     "load https://127.0.0.1:9/ --cacert s/study.yaml": "--cacert s/study.yaml holds no certificate",
     "load http://me:hunter2@127.0.0.1:9/": "“http://…@127.0.0.1:9/” is not a URL",
     f"load {URL} --out /proc/x": "/proc/x cannot be written",

@@ -212,7 +212,7 @@ def test_values_are_in_the_order_of_vus() -> None:
     ("step", "words"),
     [
         ({"failed": 1, "errors": {"status": 1}, "status": {"401": 1}}, "status 401"),
-        ({"failed": 1, "errors": {"capture": 1}}, "not found in the answer"),
+        ({"failed": 1, "errors": {"capture": 1}}, "the response lacks the value"),
         ({"failed": 1, "errors": {"check": 1}}, "body contains ok"),
         ({"failed": 1, "errors": {"connect_refused": 1}}, "connect_refused"),
         ({}, "no answer came within 30 s"),

@@ -242,7 +242,7 @@ TO_200 = (Stage(duration_ns=10**9, target=200), Stage(duration_ns=10**9, target=
         (ConstantArrivalRate(rate_rps=0.01), 1, 3, ROOM, (3, "rate × timeout")),
         (ConstantArrivalRate(rate_rps=2_000), 30, 1, ROOM, (20_000 - RESERVE, "the generators' descriptors")),
         (ConstantArrivalRate(rate_rps=2_000), 30, 4, ROOM, (28_000 - RESERVE, "this machine's local ports")),
-        (ConstantArrivalRate(rate_rps=1e6), 30, 1, WIDE, (VUS.most, "what the engine takes")),
+        (ConstantArrivalRate(rate_rps=1e6), 30, 1, WIDE, (VUS.most, "the engine's maximum")),
         (RampingArrivalRate(stages=TO_200), 2, 1, Room(), (400, "rate × timeout")),
         (ConstantArrivalRate(rate_rps=500, max_vus=7), 30, 1, Room(), (7, "as the study says")),
         (ConstantVus(vus=4), 30, 1, Room(), None),

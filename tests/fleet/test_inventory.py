@@ -54,7 +54,7 @@ def test_groups_below_groups_count_and_sites_may_be_left_out() -> None:
     ("given", "code", "says"),
     [
         (listing(generator={"hosts": ["a"]}), "fleet-group", "Call “generator” “generators”."),
-        (listing(web={"hosts": ["a"]}), "fleet-group", "groups of it are: web."),
+        (listing(web={"hosts": ["a"]}), "fleet-group", "its groups are: web."),
         (listing(generators={"hosts": []}), "fleet-group", "has no host"),
         (listing(generators={"hosts": ["a"]}, sites={"children": []}), "fleet-inventory", "a is at no site"),
         (
@@ -178,7 +178,7 @@ def test_the_side_of_a_wrong_clock_is_reported() -> None:
         ({}, WIDEST_NS, {}, None),
         ({}, WIDEST_NS + 1, {}, "one-way times"),
         ({"clock_source": "hpet"}, 0, {}, "hpet"),
-        ({"open_files": 1024}, 0, {}, "descriptors bound it"),
+        ({"open_files": 1024}, 0, {}, "limited by descriptors"),
         ({}, 0, {"refused": ["net.core.somaxconn"]}, "net.core.somaxconn"),
     ],
 )

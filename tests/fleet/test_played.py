@@ -50,7 +50,7 @@ LOST, BROKEN = (partial(event, kind) for kind in ("unreachable", "failed"))
     [
         (LOST("x", msg=f"{SSH}ssh: connect to host h port 22: Connection refused"), "unreachable", "refused"),
         (LOST("x", msg=f"{SSH}root@h1: Permission denied (publickey)."), "unreachable", "ssh-copy-id"),
-        (LOST("x", msg="Failed to create temporary directory."), "step", "no permission, or no room"),
+        (LOST("x", msg="Failed to create temporary directory."), "step", "no permission, or no space"),
         (
             BROKEN("find Python", rc=NO_PYTHON, stdout="python3: Python 3.9.2\r\n"),
             "no-python",

@@ -250,7 +250,7 @@ def play(world: World, study: Path, moment: Moment) -> Round:
     done.before = traces.left(world)
     ended = world.svload("lab", "reset")
     assert ended.returncode == 2, ended.stderr  # without a lab to reset, what was left was reported before
-    done.undone = ended.stderr.count("put right")
+    done.undone = ended.stderr.count("now restored")
     with suppress(AssertionError):
         wait_until(lambda: not traces.left(world))
     changed = _interfaces() ^ before

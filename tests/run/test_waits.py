@@ -127,9 +127,9 @@ class Machine:
 @pytest.mark.parametrize(
     ("works_s", "rests", "seconds", "text"),
     [
-        (2.5, True, 3.0, "worked on for 3 s: waited for"),
+        (2.5, True, 3.0, "svload waited 3 s until the servers"),
         (0.0, True, 0.5, ""),  # one look
-        (1.2, True, 2.0, "worked on for 2 s: waited for"),
+        (1.2, True, 2.0, "svload waited 2 s until the servers"),
         (99.0, False, 60.0, "after 60 s the servers still use 1 cores"),
     ],
 )

@@ -42,7 +42,7 @@ def places_of(group: Group, room: Room, cores: int = MANY_CORES) -> Places | Non
         "rate × timeout": ceil(executor.peak_rps * group.longest_iteration_ns / 1e9),
         "the generators' descriptors": min(group.generators, cores) * (room.descriptors - RESERVE),
         "this machine's local ports": room.local_ports - RESERVE,
-        "what the engine takes": VUS.most,
+        "the engine's maximum": VUS.most,
     }
     because = min(bounds, key=lambda bound: bounds[bound])
     return Places(max(bounds[because], group.generators), because)

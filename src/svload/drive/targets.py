@@ -80,7 +80,7 @@ def parse_url(url: str, raw: bool = False) -> Target:
             "url-bad", url=url, reason="its host is not a valid host name: use letters, digits, - and ."
         )
     if parts.username or parts.password:
-        raise fail("url-bad", url=url, reason="it carries a user or password, which would reach the record")
+        raise fail("url-bad", url=url, reason="it contains a user name or password, which would be recorded")
     if port == 0:
         raise fail("url-bad", url=url, reason="port 0 cannot be connected to")
     path = sent_as((parts.path or "/") + (f"?{parts.query}" if parts.query else ""))

@@ -8,17 +8,17 @@ from typing import Any
 
 MONITOR = "generator"
 METRICS: Mapping[str, str] = {
-    "hiccup_seconds": "per thread of the load: longest gap since the reading before, by a witness on the "
-    "same cores that sleeps to every 10 ms",
-    "loop_pass_seconds": "per thread of the load: longest pass of its own loop since the reading before; "
-    "what came meanwhile was read late",
-    "cpu_seconds_total": "per thread of the load: CPU time, without what was spun away before a start",
+    "hiccup_seconds": "per thread of the load: longest gap since the previous reading, by a witness on the "
+    "same cores that wakes every 10 ms",
+    "loop_pass_seconds": "per thread of the load: longest pass of its own loop since the previous reading; "
+    "data that arrived during it was read late",
+    "cpu_seconds_total": "per thread of the load: CPU time, without polling before a start",
     "run_queue_seconds_total": "per thread of the load: time that it could have run and waited for a core",
     "gap_seconds": "per thread of the load: each gap above 5 ms, by its end; it may have begun up to 10 ms "
     "earlier than its length says",
     "pass_gap_seconds": "per thread of the load: each pass of its own loop above 5 ms, by its end",
     "stops_beyond": "per thread of the load, where it had more than 4,096 gaps or passes above 5 ms: number "
-    "of those that are not listed one by one, given with the last that is",
+    "of those not listed individually, given with the last one that is",
 }
 """Metric → meaning. The entity is `share/thread`."""
 _COLUMNS: Mapping[str, str] = {

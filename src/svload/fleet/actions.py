@@ -51,7 +51,7 @@ class Package:
             raise fail(
                 "usage",
                 reason=f"--wheelhouse {wheelhouse} holds no packages",
-                hint="Name a folder that pip download filled.",
+                hint="Name a folder filled by pip download.",
             )
         beside = found[-1].with_name("requirements.txt")
         return Package(found[-1].absolute(), beside.absolute() if beside.is_file() else None, wheelhouse)

@@ -135,7 +135,7 @@ def _no_generators(listing: Mapping[str, Any], path: str) -> SvloadError:
     hint = (
         f"Call “{close[0]}” “{GENERATORS}”."
         if close
-        else "Put the machines that make the load into it; groups of it are: "
+        else "Put the machines that generate the load into it; its groups are: "
         + (", ".join(groups) or "none")
         + "."
     )

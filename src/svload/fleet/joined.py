@@ -71,7 +71,7 @@ def reaches_of(scheduler: str, names: Mapping[str, str]) -> tuple[Reach, ...]:
             raise fail(
                 "fleet-worker",
                 host=worker_name or address,
-                reason=f"it is at {address}, which no connection reaches",
+                reason=f"it is at {address}, which can't be reached",
             )
         # A worker without a name uses its address as one; a name becomes part of a folder's name there.
         own = worker_name if worker_name and worker_name != address else place.netloc

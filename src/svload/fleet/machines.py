@@ -118,7 +118,9 @@ def notes(facts: Mapping[str, Any], clock: Offset | None, answer: Mapping[str, A
             f"its clock is known to {show_duration(clock.bound_ns / 1e9)} only: one-way times would be refused"
         )
     if int(facts["open_files"]) < int(facts["local_ports"]):
-        found.append(f"descriptors bound it: {facts['open_files']} (hard limit of open files)")
+        found.append(f"limited by descriptors: {facts['open_files']} (hard limit of open files)")
     if refused := answer.get("refused"):
-        found.append(f"these settings stay as they are, only root can change them: {', '.join(refused)}")
+        found.append(
+            f"these settings stay as they are, because only root can change them: {', '.join(refused)}"
+        )
     return found

@@ -17,15 +17,15 @@ _SSH = re.compile(r"^.*?via ssh:\s*", re.DOTALL)
 _UNREACHABLE = (
     (
         "Permission denied",
-        "Let this machine's SSH key in there (ssh-copy-id), or name user and key in the inventory.",
+        "Authorise this machine's SSH key there (ssh-copy-id), or name user and key in the inventory.",
     ),
     (
         "Host key verification failed",
-        "See whether it is that machine, then connect once by hand (ssh) to keep its key.",
+        "Check that it is that machine, then connect once by hand (ssh) to accept its key.",
     ),
-    ("Could not resolve", "Name its address as ansible_host in the inventory."),
+    ("Could not resolve", "Set its address as ansible_host in the inventory."),
 )
-_ELSE = "See that it is up, that its SSH port is open to this machine, and that “ssh” reaches it by hand."
+_ELSE = "Check that it is up, that its SSH port is open to this machine, and that “ssh” reaches it by hand."
 
 
 @dataclass
@@ -67,7 +67,7 @@ def _object(text: object) -> Mapping[str, Any] | None:
 
 def _unreachable(host: str, message: str) -> Problem:
     if "temporary directory" in message:  # Ansible reports that as unreachable, too
-        reason = "Ansible can't make its temporary folder there: no permission, or no room"
+        reason = "Ansible can't make its temporary folder there: no permission, or no space"
         return Problem("fleet-step", {"host": host, "step": "begin", "reason": reason})
     reason = _one_line(_SSH.sub("", message))
     hint = next((advice for sign, advice in _UNREACHABLE if sign in message), _ELSE)

@@ -45,7 +45,7 @@ def names_of(name: str, servers: Sequence[str]) -> tuple[str, ...]:
 
 def _no_server(on: str, names: Mapping[str, tuple[str, ...]], inventory: str) -> Problem:
     text = "; ".join(" or ".join(called) for called in names.values())
-    hint = f"Name one of it: {text}." if text else "Give the inventory a group “servers” with that machine."
+    hint = f"Choose one of {text}." if text else "Give the inventory a group “servers” with that machine."
     details: dict[str, object] = {
         "service": "a service",
         "on": on,

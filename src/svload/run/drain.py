@@ -59,12 +59,12 @@ def wait_for_rest(
             waited = show_duration(now - begun)
             if cores < IDLE_CORES:
                 if now - begun >= _SAID_FROM_S:
-                    say(f"requests timed out, and the servers worked on for {waited}: waited for")
+                    say(f"requests timed out, and svload waited {waited} until the servers had finished")
                 return True
             if now - begun >= bound_s:
                 say(
                     f"requests timed out, and after {waited} the servers still use {cores:.2g} cores: "
-                    "the next trial begins all the same"
+                    "the next trial begins anyway"
                 )
                 return False
             before, at = after, now

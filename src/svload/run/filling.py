@@ -39,7 +39,7 @@ def fill(
             write_table(run.inputs, name, table)
         elif csv_bytes(table) != known[name].read_bytes():
             service = next(one.service for one in config.objects if one.table == name)
-            reason = "its objects differ from those of the run's earlier trials"
+            reason = "its objects differ from those in the run's earlier trials"
             raise fail("fill-failed", service=service, reason=reason, log="")
     for source in config.tables:
         if source.name not in known:

@@ -51,8 +51,8 @@ def too_long(configs: Iterable[CaseConfig]) -> tuple[Problem, ...]:
             continue
         lasts, each = show_duration((times.end_ns + waits_ns) / 1e9), show_duration(times.interval_ns / 1e9)
         reason = (
-            f"ramp, measured time and last answers may take {lasts}, in intervals of {each} more than "
-            f"{MOST_INTERVALS:,}"
+            f"ramp, measured time and the wait for last answers may take {lasts}, which is more than "
+            f"{MOST_INTERVALS:,} intervals of {each}"
         )
         # Intervals grow with the measured time up to 1 s; from there on only less time helps.
         hint = "Make ramp, measured time and the wait for last answers shorter together."
@@ -83,9 +83,9 @@ def _of_case(config: CaseConfig, machine: Machine) -> Iterator[tuple[str, str]]:
     for target, connections in held.items():
         if connections > ports[target]:
             yield (
-                f"{target} would get {connections:,} connections at once, and this machine has "
+                f"{target} would get {connections:,} connections at once, but this machine has only "
                 f"{ports[target]:,} local ports for them",
-                "Widen net.ipv4.ip_local_port_range, use more source addresses, or ask for fewer users.",
+                "Widen net.ipv4.ip_local_port_range, use more source addresses, or fewer users.",
             )
 
 
@@ -97,8 +97,8 @@ def _open_files(groups: Sequence[Group], machine: Machine) -> Iterator[tuple[str
     if each + RESERVE > machine.open_files:
         names = " and ".join(group.name for group in groups)
         yield (
-            f"{names} ask{'s' if len(groups) == 1 else ''} a generator for {each:,} connections at once, and "
-            f"a process may open {machine.open_files:,} files",
+            f"{names} ask{'s' if len(groups) == 1 else ''} a generator for {each:,} connections at once, but "
+            f"a process may open only {machine.open_files:,} files",
             f"Raise the limit (ulimit -n {each + RESERVE}), use more generators on more cores, or fewer users.",
         )
 
@@ -110,9 +110,9 @@ def _too_fast(group: Group, machine: Machine) -> Iterator[tuple[str, str]]:
     executor = group.executor
     if isinstance(executor, OpenLoop) and executor.peak_rps > most_rps:
         yield (
-            f"{group.name} asks for {show_number(executor.peak_rps)} requests a second, and {generators} "
-            f"core{'s' * (generators > 1)} of load cannot make more than {show_number(most_rps)}",
-            "Ask for less, or use more generators on more cores.",
+            f"{group.name} asks for {show_number(executor.peak_rps)} requests a second, but {generators} "
+            f"core{'s' * (generators > 1)} for load can't make more than {show_number(most_rps)}",
+            "Reduce the rate, or use more generators on more cores.",
         )
 
 
@@ -123,9 +123,9 @@ def _new_ones(group: Group, sources: int, machine: Machine) -> Iterator[tuple[st
     rests = group.connection == "new" and group.close == "fin"
     if rests and isinstance(executor, OpenLoop) and executor.peak_rps > most_rps:
         yield (
-            f"{group.name} would make {show_number(executor.peak_rps)} new connections a second, and the local ports "
-            f"allow {show_number(most_rps)}",
-            "Use keep-alive, close: reset, more source addresses, or ask for less.",
+            f"{group.name} would make {show_number(executor.peak_rps)} new connections a second, but the local ports "
+            f"allow only {show_number(most_rps)}",
+            "Use keep-alive, close: reset or more source addresses, or reduce the rate.",
         )
 
 
@@ -191,8 +191,8 @@ def overfull(
     total = sum(kept.values()) + max(most.values(), default=0.0)
     if total <= free_bytes * DISK_SHARE:
         return ()
-    reason = f"all trials may upload {show_size(total)}, and the disk has {show_size(free_bytes)} free"
-    hint = "Ask for fewer or smaller bodies, a think time, or fewer replicates."
+    reason = f"all trials may upload {show_size(total)}, but the disk has only {show_size(free_bytes)} free"
+    hint = "Use fewer or smaller bodies, a think time, or fewer replicates."
     sizes = {name: kept.get(name, 0.0) + most.get(name, 0.0) for name in {**kept, **most}}
     largest = max(sizes, key=lambda name: sizes[name])
     return (Problem("plan-too-large", {"case": largest, "reason": reason, "hint": hint}),)

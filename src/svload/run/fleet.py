@@ -120,8 +120,8 @@ def gather(
         notices=(
             *sharing(reaches),
             *(
-                f"the clock of {machine.name} can't be asked at {machine.address} ({machine.clock_closed}): it is asked "
-                "by its agent's messages, and known less well"
+                f"the clock of {machine.name} can't be read at {machine.address} ({machine.clock_closed}): "
+                f"it is compared through its agent's messages, less accurately"
                 for machine in machines
                 if machine.clock_closed
             ),
@@ -141,7 +141,7 @@ def sharing(reaches: Sequence[Reach]) -> tuple[str, ...]:
     """Return notices about a cluster's workers that share one machine."""
     of = Counter(reach.address for reach in reaches if reach.joined is not None)
     return tuple(
-        f"{count} workers of the cluster are on {address}: they make load on the same cores"
+        f"{count} workers of the cluster are on {address}: they generate load on the same cores"
         for address, count in of.items()
         if count > 1
     )

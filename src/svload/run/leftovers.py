@@ -28,7 +28,7 @@ def report_leftovers(found: Iterable[Leftover], emit: Emit, machine: str = "") -
     """Emit an event for each thing that was found on a machine of a fleet, or on this one."""
     there = f" on {machine}" if machine else ""
     for one in found:
-        text = f"left by a killed svload ({one.lab}){there}, and put right: {one.what}"
+        text = f"left by a killed svload ({one.lab}){there}, now restored: {one.what}"
         if not one.undone:
             [problem] = fail("not-undone", lab=one.lab, what=one.what, path=one.journal).problems
             text = str(problem)

@@ -146,4 +146,4 @@ def heal(lab: Lab, sampler: Sampler, say: Callable[[str], None]) -> None:
     healed = lab.faults.heal()
     if healed:
         sampler.attach(lab.facts())
-        say(f"as before its faults again: {', '.join(healed)}")
+        say(f"restored after its faults: {', '.join(healed)}")

@@ -374,7 +374,7 @@ class TrialRun:
         if done.failed or unfinished or not done.ok:
             text = f"{done.ok:,} of {done.due:,} requests of {group.name} were ok"
             why = done.errors or done.status
-            late = f", and it was not done within {show_duration(lasts_ns / 1e9)}" if unfinished else ""
+            late = f", and it did not finish within {show_duration(lasts_ns / 1e9)}" if unfinished else ""
             hosts = " and ".join(sorted(group.hosts))
             raise fail("reset-failed", service=hosts, reason=f"{text}{late} ({why})")
 
@@ -388,7 +388,7 @@ class TrialRun:
         service = step.through or config.groups[template.groups[at]].request.host
         endpoint = next((name for name in (f"http://{service}", f"https://{service}") if name in known), None)
         if endpoint is None:
-            reason = "rows are warmed by HTTP, and it speaks none at an address of its own"
+            reason = "rows are warmed by HTTP, but it has no HTTP address of its own"
             raise fail("reset-failed", service=service, reason=reason)
         share = warm_share(template, at, feeder.name, rows, endpoint, known, allowed_blocks(known.values()))
         done = self._apart(share)[0].summary["groups"][0]

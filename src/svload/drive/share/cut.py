@@ -331,7 +331,7 @@ def _endpoints(group: Group, endpoints: Mapping[str, Endpoint]) -> dict[str, End
             others = sorted(other for other in endpoints if other.endswith(f"://{service}"))
             raise fail(
                 "usage",
-                reason=f"traffic.{group.name} asks {name}, and {service} does not speak {scheme}",
+                reason=f"traffic.{group.name} uses {name}, but {service} does not speak {scheme}",
                 hint=f"Write {' or '.join(others)}." if others else "",
             )
     names = list(endpoints) if anywhere else list(group.endpoints)

@@ -136,4 +136,4 @@ def _why(step: Mapping[str, Any], group: Mapping[str, Any]) -> str:
     return ", ".join(texts)
 
 
-_WORDS = {"capture": "what it takes was not found in the answer", "check": "a check"}
+_WORDS = {"capture": "the response lacks the value to take", "check": "a check"}

@@ -133,7 +133,7 @@ def _client(stack: ExitStack, address: str, security: Security | None) -> Client
         )
     except OSError as why:
         raise fail(
-            "fleet-scheduler", address=address, reason=str(why), hint="See whether it still runs."
+            "fleet-scheduler", address=address, reason=str(why), hint="Check whether it still runs."
         ) from why
     stack.callback(client.close, timeout=_END_WITHIN_S)
     return client
