@@ -157,7 +157,7 @@ PLANTED: dict[str, list[tuple[Plant, str, str] | tuple[Plant, str, str, str]]] =
         (group("probe", errors={"emfile": 1}), "REFUSED", "descriptor"),
         (group("probe", errors={"eaddrnotavail": 2}), "REFUSED", "port"),
         (group("probe", errors={"connect_refused": 2}), "VALID", "none"),
-        (together, "REFUSED", "of the asked time of 10 users was active"),
+        (together, "REFUSED", "of the planned time of 10 users was active"),
     ],
     "generator-harm": [
         (late(0.04, "ready_ns"), "VALID", "it added 4"),
@@ -194,7 +194,7 @@ PLANTED: dict[str, list[tuple[Plant, str, str] | tuple[Plant, str, str, str]]] =
         (opened(more(106)), "VALID", "were used as planned", "TC1.r1"),
         (opened(more(177)), "VALID", "were used not as planned", "TC1.r1"),
         (opened(times(50)), "VALID", "not as planned: background opened 600", "TC1.r1"),
-        (opened(times(1000)), "VALID", "the server closes each after its answer", "TC1.r1"),
+        (opened(times(1000)), "VALID", "the server closes each after its response", "TC1.r1"),
     ],
     "build": [
         (built(server="a", other="b"), "REFUSED", "than later trials: other changed"),

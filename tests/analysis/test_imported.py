@@ -82,8 +82,8 @@ def test_it_is_weak_at_best(result: TrialResult) -> None:
 def test_littles_law_is_reported_with_its_rest(result: TrialResult) -> None:
     found = check(result, "imported-little")
     assert found.grade == "VALID" and found.measured
-    assert f"of {USERS} users at work" in found.sentence
-    assert re.search(r"the rest is 0\.05\d* s of other time a request", found.sentence)
+    assert f"of {USERS} users active" in found.sentence
+    assert re.search(r"the rest is 0\.05\d* s of other time per request", found.sentence)
 
 
 def test_more_at_work_than_there_are_is_refused(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_more_at_work_than_there_are_is_refused(tmp_path: Path) -> None:
     one.write_text("".join([head, *sorted(rows * 2)]))
     (result,) = imported(tmp_path, str(one)).findings.trials
     found = check(result, "imported-little")
-    assert found.grade == "REFUSED" and "more users at work than there were" in found.sentence
+    assert found.grade == "REFUSED" and "more users were active than there were" in found.sentence
     assert result.verdict.instrument == "REFUSED"
 
 

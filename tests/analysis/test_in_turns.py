@@ -93,8 +93,8 @@ def test_one_block_has_no_ratio_over_all_requests_and_no_failures_are_blamed(tmp
     [
         (1.0, 1.0, "pass", "within the margin"),
         (1.0, 1.15, "fail", "rises by"),
-        (1.08, 1.0, "open", "the setup prefers a side (http against itself: "),
-        (1.08, 1.15, "open", "the setup prefers a side (http against itself: "),
+        (1.08, 1.0, "open", "the setup favours a side (http against itself: "),
+        (1.08, 1.15, "open", "the setup favours a side (http against itself: "),
     ],
 )
 def test_control_shows_a_bias(tmp_path: Path, again: float, https: float, outcome: str, says: str) -> None:

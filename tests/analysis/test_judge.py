@@ -160,7 +160,7 @@ def test_an_overload_that_others_may_have_caused_is_unknown(open_loop: Bench) ->
     half = (np.array([0.0, end_s]), np.array([0.0, end_s / 2]))
     verdict = judge_trial(read(trial, end_s, others=half, waits=half), open_loop.config(trial)).verdict
     assert verdict.server == "UNKNOWN"
-    assert "whether they keep up alone is unknown" in " ".join(verdict.reasons), verdict.reasons
+    assert "whether they would keep up without that is unknown" in " ".join(verdict.reasons), verdict.reasons
 
 
 def test_a_bad_instrument_leaves_the_server_unknown(open_loop: Bench) -> None:

@@ -339,10 +339,10 @@ PLANTED: list[tuple[str, Plant, str, str]] = [
     ("limits-acted", disk_rate("read", 0.96), "VALID", "used 96 % of its 10 MB/s of disk reads"),
     ("limits-acted", disk_rate("write", 0.3, bursts=True), "VALID", "of disk writes and was at it for"),
     ("limits-acted", disk_rate("write", 1.0, "blkio"), "WEAK", "escapes the limit"),
-    ("limits-acted", disk_rate("write", 1.0, "unified"), "VALID", "buffered ones too"),
+    ("limits-acted", disk_rate("write", 1.0, "unified"), "VALID", "including buffered ones"),
     ("limits-acted", disk_rate("read", 1.0, "blkio"), "VALID", "used 100 % of its 10 MB/s of disk reads"),
     ("limits-acted", faulted_writes("blkio"), "WEAK", "disk writes of cache may not have held"),
-    ("limits-acted", faulted_writes("unified"), "VALID", "buffered ones too"),
+    ("limits-acted", faulted_writes("unified"), "VALID", "including buffered ones"),
     ("limits-acted", own_link(out=0.94), "WEAK", "cache used 94 % of its 1 MB/s of link"),
     ("limits-acted", own_link(out=0.96), "VALID", "cache used 96 % of its 1 MB/s of link"),
     ("limits-acted", own_link(out=0.1, into=0.96), "VALID", "cache used 96 % of its 1 MB/s of link"),
@@ -354,8 +354,8 @@ PLANTED: list[tuple[str, Plant, str, str]] = [
     ("limits-acted", link(0.96, 0.0), "VALID", "Limits were reached"),
     ("limits-acted", link(0.2, 0.01), "VALID", "held back"),
     ("limits-acted", link(0.2, -0.3), "WEAK", "held back for 0 s"),
-    ("limits-acted", link(0.2, None), "VALID", "Nobody read how long the link of cache"),
-    ("limits-acted", quota(0.5, None), "VALID", "Nobody read how long the quota of cache"),
+    ("limits-acted", link(0.2, None), "VALID", "It was not measured how long the link of cache"),
+    ("limits-acted", quota(0.5, None), "VALID", "It was not measured how long the quota of cache"),
     ("limits-acted", lambda *made: link(0.2, 0.0)(*quota(0.5, None)(*made)), "WEAK", "20 % of its 977 KiB/s"),
     ("manipulation", files(0.991), "VALID", "99.1 %"),
     ("manipulation", files(0.989), "REFUSED", "98.9 %"),
@@ -368,8 +368,8 @@ PLANTED: list[tuple[str, Plant, str, str]] = [
     ("manipulation", dropped(0.0, 0.89), "WEAK", "89 % of what it sent for the first time"),
     ("manipulation", dropped(0.0, 0.46, repeats=2.0), "VALID", "92 % of what it sent for the first time"),
     ("manipulation", dropped(0.0, 0.44, repeats=2.0), "WEAK", "88 % of what it sent for the first time"),
-    ("manipulation", dropped(0.0, 0.0, repeats=None), "VALID", "nobody knows how much it had sent before"),
-    ("manipulation", dropped(0.0, None), "VALID", "nobody counted what came from a disk"),
+    ("manipulation", dropped(0.0, 0.0, repeats=None), "VALID", "unknown how much of that it had sent before"),
+    ("manipulation", dropped(0.0, None), "VALID", "it was not counted what came from a disk"),
     ("manipulation", files(1.0), "VALID", "the page cache was warm"),
     ("steal", read("host", "steal_seconds_total", jump(0.01), "cpu1"), "VALID", "1 %"),
     ("steal", read("host", "steal_seconds_total", jump(0.02), "cpu1"), "WEAK", "The hypervisor took at most"),
@@ -381,7 +381,7 @@ PLANTED: list[tuple[str, Plant, str, str]] = [
     ("run-queue", read("generator", "run_queue_seconds_total", rate(0.02), "probe.0/0"), "VALID", "probe.0/0"),
     ("run-queue", read("generator", "run_queue_seconds_total", rate(0.06)), "VALID", "6 %"),
     ("generator-cpu", read("generator", "cpu_seconds_total", rate(0.29)), "VALID", "0.87 of 1 cores"),
-    ("generator-cpu", fast_load(0.5), "REFUSED", "what the load can make, not what the server can serve"),
+    ("generator-cpu", fast_load(0.5), "REFUSED", "what the load can generate, not what the server can serve"),
     ("generator-cpu", fast_load(0.96), "VALID", "a server reached a limit of its own: cores of cache"),
     ("generator-cpu", fast_load(0.5, open_loop=True), "VALID", "0.93 of 1 cores"),
     ("generator-cpu", fast_load(None), "REFUSED", "no limit of a server's own was read"),
@@ -447,7 +447,7 @@ UNUSUAL: list[tuple[Plant, str]] = [
     (under(before={"time_wait": 1450}), "1,450 of 28,232 local ports"),
     (under(machine={"local_ports": 60_000}), ""),
     (few_ports(), "allow 1.66667"),
-    (elsewhere(), "is not read"),
+    (elsewhere(), "is not monitored"),
     (few_ports(close="reset"), ""),
     (looked_up("curl"), ""),
     (looked_up("engine", 300), ""),
@@ -588,7 +588,7 @@ def test_only_workers_that_users_keep_connections_to_are_judged(closed: Bench) -
 
 def test_servers_elsewhere_are_not_the_same_host(closed: Bench) -> None:
     surroundings = check(closed.trial("TC4.r1"), closed.configs["TC4"], "surroundings").sentence
-    assert "share one machine" in surroundings and "is not read" not in surroundings
+    assert "share one machine" in surroundings and "is not monitored" not in surroundings
     assert "on different hosts" in found_in(closed, "surroundings", elsewhere()).sentence
     assert "loopback" not in found_in(closed, "accounting", elsewhere()).sentence
 

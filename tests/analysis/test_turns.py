@@ -359,7 +359,7 @@ def test_requests_that_wait_for_slots_are_reported_from_the_first_turn_above_one
     ("used", "what", "why", "least"),
     [
         # The side that defers most is reported; the work costs as much CPU again if a core is free for it.
-        ([(0.5, 0.0), (0.5, 0.1)], CPU, "what it uses of CPU between its turns is 20 % of that within", 0.2),
+        ([(0.5, 0.0), (0.5, 0.1)], CPU, "its use of CPU between turns is 20 % of that within", 0.2),
         ([(0.5, 0.03)], CPU, "", 0.9),
         # no core was free
         ([(0.9, 0.06)], CPU, "", 0.001),
@@ -374,7 +374,7 @@ def test_requests_that_wait_for_slots_are_reported_from_the_first_turn_above_one
         ),
         ([(0.0, 0.2)], CPU, "", 0.001),
         ([(1e6, 2e5)], "the disk", "", 0.001),
-        ([(0.0, 3e5)], "the disk", "what it uses of the disk between its turns is all that it has", 0.001),
+        ([(0.0, 3e5)], "the disk", "its use of the disk between turns is all of it", 0.001),
     ],
 )
 def test_work_that_is_put_off_is_reported(

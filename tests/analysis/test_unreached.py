@@ -40,7 +40,7 @@ STUDY: dict[str, Any] = {
     },
     "measure": {"duration": "1s", "replicates": 3},
 }
-ASKED = "50 users who think 100 ms ask for 500/s at most"
+ASKED = "50 users who think 100 ms request at most 500/s"
 
 
 def locked(folder: Path, study: Mapping[str, Any]) -> tuple[Lock, dict[str, CaseConfig]]:
@@ -73,7 +73,7 @@ def test_limits_that_such_users_never_reach(tmp_path: Path) -> None:
         (configs, f"{names[0]}, {names[1]} and {names[2]}: {ASKED}, 8 to 10 % of the cores"),
         (one, f"{names[1]}: {ASKED}, 8.9 % of the 0.9 cores"),
     ):
-        found += " that web may use: the limit can't act, but in bursts"
+        found += " that web may use: the limit can't act, except in bursts"
         assert unreached_limits(some, taking(some, 160e-6)) == (found,)
 
 
@@ -125,7 +125,7 @@ def test_pacing_and_long_iterations_count(tmp_path: Path) -> None:
     configs = configs_of(tmp_path, traffic={"users": users})
     [found] = unreached_limits(configs, lambda case: None)
     assert found.startswith(
-        "50 users who begin again every 200 ms ask for 250/s at most in cpus-1.0_think-0, cpus-1.0_think-100ms, cpus-0.9_think-0 and 3 more:"
+        "50 users who begin again every 200 ms request at most 250/s in cpus-1.0_think-0, cpus-1.0_think-100ms, cpus-0.9_think-0 and 3 more:"
     )
 
 

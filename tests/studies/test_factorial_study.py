@@ -96,8 +96,8 @@ def test_before_any_run_plan_says_what_users_who_think_ask_for(tmp_path: Path) -
     found = api.plan(str(STUDY), api.Choices(profile="short", out=tmp_path))["cautions"]
     first, second = found
     cases = "F-1.0-100, F-0.9-100, F-0.8-100 and 3 more"
-    assert first.startswith(f"50 users who think 100 ms ask for 500/s at most in {cases}")
-    assert second.startswith("50 users who think 200 ms ask for 250/s at most in ")
+    assert first.startswith(f"50 users who think 100 ms request at most 500/s in {cases}")
+    assert second.startswith("50 users who think 200 ms request at most 250/s in ")
 
 
 run = packed(STUDY / "example/factorial-short.svload.zip")

@@ -247,7 +247,7 @@ class GroupMeasures:
             return (
                 _exact(count / seconds, count)
                 if seconds > 0
-                else Estimate(value=None, reason="nothing was done in the kept window", why="no request")
+                else Estimate(value=None, reason="no request ended in the kept window", why="no request")
             )
         return _rate(per_interval, group.window)
 
@@ -432,7 +432,7 @@ def feeder_measures(trial: TrialData, config: CaseConfig, feeder: str) -> dict[s
         else np.zeros(0)
     )
     total = float(asked.sum())
-    none = Estimate(value=None, reason="no row was asked", why="no request")
+    none = Estimate(value=None, reason="no row was requested", why="no request")
     repeats = sum(group.early_repeats for _, group in users)
     # Each user of a closed loop walks the rows; an open loop has none, and its arrivals walk as one.
     loops = [specs[group.name].executor for _, group in users]

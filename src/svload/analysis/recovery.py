@@ -96,7 +96,7 @@ def recovery(group: GroupView, faults: Sequence[FaultEvent], number: int) -> Est
     first, mine = (_interval(at_s, window) for at_s in (begun[0], begun[number]))
     end = _interval(begun[number + 1], window) if number + 1 < len(begun) else window.size
     if group.shape == "ramping":
-        return Estimate(value=None, reason="load in stages has no level to come back to", why="in stages")
+        return Estimate(value=None, reason="load in stages has no level to return to", why="in stages")
     if mine < 0 or mine >= window.size:
         return Estimate(value=None, reason="the fault lies outside the kept window", why="too few")
     due = group.intervals["due"][: max(first, 0)]
@@ -109,7 +109,7 @@ def recovery(group: GroupView, faults: Sequence[FaultEvent], number: int) -> Est
         or first // width < limits.RECOVERY_LEVEL_CELLS
         or (end - mine) // width < limits.RECOVERY_CELLS
     ):
-        text = "too few requests before the fault, or after it, to tell its level"
+        text = "too few requests before the fault, or after it, to determine its level"
         return Estimate(value=None, n=due_before, reason=text, why="too few")
     cells = first // width
     before = _cells(group, first - cells * width, cells, width)

@@ -205,7 +205,7 @@ def _uncut(groups: Sequence[GroupView]) -> str:
     shapes = {group.shape for group in groups}
     tables = {
         "ramping": "load in stages is shown over time",
-        "finite": "a fixed amount of work is measured whole",
+        "finite": "a fixed amount of work is measured completely",
     }
     return (
         " and ".join(tables[shape] for shape in ("ramping", "finite") if shape in shapes)

@@ -103,8 +103,8 @@ def _open(group: GroupView, context: Context) -> tuple[ServerState, str]:
     if (taken := context.ranges.unsure_overload(group)) is not None:
         return "UNKNOWN", (
             f"{group.name}: the backlog grew by {100 * backlog_growth(group)[0]:.3g} % of the due requests while up to "
-            f"{show_percent(taken, 2)} of its servers' time went to other programs or was lost with the machine: "
-            "whether they keep up alone is unknown."
+            f"{show_percent(taken, 2)} of its servers' time went to other programs or was lost with the "
+            f"machine: whether they would keep up without that is unknown."
         )
     if backlog_grows(group):
         return "OVERLOADED", (

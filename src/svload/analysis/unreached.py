@@ -90,7 +90,7 @@ def _most_asked(groups: Sequence[Group]) -> tuple[str, float] | None:
     most_rps = executor.peak_rps * groups[0].longest_iteration
     pause = show_duration(executor.cycle_ns / 1e9)
     does = "begin again every" if executor.pacing_ns > executor.think_time.mean_ns else "think"
-    return f"{executor.most_vus:,} users who {does} {pause} ask for {_rate(most_rps)}/s at most", most_rps
+    return f"{executor.most_vus:,} users who {does} {pause} request at most {_rate(most_rps)}/s", most_rps
 
 
 def _demand_s(config: CaseConfig, last: CaseResult | None, group: str, quota: Quota) -> float | None:
@@ -112,7 +112,7 @@ def _known(who: str, name: str, cases: Mapping[str, tuple[float, float]]) -> str
     quotas = {cores for _, cores in cases.values()}
     share = shares[0] if shares[0] == shares[-1] else f"{shares[0].removesuffix(' %')} to {shares[-1]}"
     of = "the cores" if len(quotas) > 1 else "the core" if quotas == {1.0} else f"the {min(quotas):g} cores"
-    return f"{_listed(list(cases))}: {who}, {share} of {of} that {name} may use: the limit can't act, but in bursts"
+    return f"{_listed(list(cases))}: {who}, {share} of {of} that {name} may use: the limit can't act, except in bursts"
 
 
 def _rate(rate_rps: float) -> str:

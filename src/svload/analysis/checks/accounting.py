@@ -167,7 +167,8 @@ def _asked(trial: TrialData, config: CaseConfig, view: GroupView) -> Part:
         there = planned_vu_ns(config, view.spec, trial.summary.window_ns)
         share = min(view.summary.active_ns / there, 1.0) if there else 0.0
         text = (
-            f"{view.name}: {show_percent(share, 5)} of the asked time of {executor.most_vus} users was active"
+            f"{view.name}: {show_percent(share, 5)} of the planned time of {executor.most_vus} users was "
+            f"active"
         )
     else:
         made, asked = _made_and_asked(trial, config, view)

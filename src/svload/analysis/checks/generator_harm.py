@@ -353,8 +353,8 @@ class GeneratorCpu(Check):
         known = "read" if context.at_limit is None else "reached"
         return self.result(
             "REFUSED",
-            f"{used}, and no limit of a server's own was {known}: the throughput of {', '.join(closed)} is what the "
-            "load can make, not what the server can serve.",
+            f"{used}, and no limit of a server's own was {known}: the throughput of {', '.join(closed)} is "
+            f"what the load can generate, not what the server can serve.",
             cpu.share,
             limits.GENERATOR_CPU,
             "Use more generators on more cores, so that the server reaches a limit first.",

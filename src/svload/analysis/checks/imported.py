@@ -74,10 +74,10 @@ class ImportedLittle(Check):
             )
         return self.result(
             "REFUSED",
-            f"Little's law is broken: {sentence}: more users at work than there were.",
+            f"Little's law is broken: {sentence}: more users were active than there were.",
             worst_share,
             limits.TABLE_BIAS,
-            "See that the file is of one run, and that its time stamps are of the begins "
+            "Check that the file holds a single run, and that its timestamps are start times "
             "(sampleresult.timestamp.start=true).",
             harms=[Harm(number="all", grade="REFUSED", below=None, above=None)],
         )
@@ -94,9 +94,8 @@ def _in_flight(trial: TrialData, view: GroupView, imported: Imported) -> tuple[f
     rate = view.summary.completed_in_window / length_ns * 1e9
     think = max(users - level, 0.0) / rate if rate else 0.0
     sentence = (
-        f"{view.name} had {level:.4g} of {users} users at work on average ({show_percent(level / users)}), the "
-        f"rest is {think:.3g} s of other "
-        "time a request"
+        f"{view.name} had {level:.4g} of {users} users active on average ({show_percent(level / users)}), "
+        f"the rest is {think:.3g} s of other time per request"
     )
     return level / users - 1, sentence, _edge(trial, view, level)
 

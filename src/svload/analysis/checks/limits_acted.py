@@ -103,7 +103,7 @@ class LimitsActed(Check):
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
         window = kept_window(trial.summary, context.cut.cut_ns)
         parts = [*_limits_of(trial, window), *_disk_writes(trial), *_delay_lines(trial, window)]
-        return self.of_parts(parts, "no service has a limit of CPU, disk or link, and no link a latency")
+        return self.of_parts(parts, "no service has a CPU, disk or link limit, and no link has a latency")
 
 
 def _limits_of(trial: TrialData, window: Window) -> Iterator[Part]:
@@ -117,7 +117,7 @@ def _limits_of(trial: TrialData, window: Window) -> Iterator[Part]:
     text = "; ".join(str(limit) for limit in (idle or found))
     if unread:
         lacking = ", ".join(f"{limit.kind.held_why} of {limit.whose}" for limit in unread)
-        yield Part("VALID", f"nobody read how long the {lacking} held it back")
+        yield Part("VALID", f"it was not measured how long the {lacking} held it back")
     if idle:
         remedy = "Make the limit smaller or the load larger, or leave the limit out."
         yield Part("WEAK", f"a limit was never reached: {text}", remedy)
@@ -221,7 +221,7 @@ def _disk_writes(trial: TrialData) -> Iterator[Part]:
             "synchronously.",
         )
     elif limited:
-        yield Part("VALID", "disk writes are held, buffered ones too")
+        yield Part("VALID", "disk writes are limited, including buffered ones")
 
 
 def _delay_lines(trial: TrialData, window: Window) -> Iterator[Part]:
@@ -239,7 +239,7 @@ def _delay_line(trial: TrialData, service: str, link: LinkFact, window: Window) 
     for metric in ("delayed_packets_total", "delay_late_seconds_total", "delay_cpu_seconds_total"):
         read = _series(trial, service, metric, link.name)
         if not read:
-            return Part("VALID", f"nobody read how late the delay line of {link.name} was")
+            return Part("VALID", f"it was not measured how late the delay line of {link.name} was")
         inside = read[0].enclosing(window)
         grown[metric], lasted_s = inside.growth, inside.seconds
     late_s = 2 * grown["delay_late_seconds_total"] / max(grown["delayed_packets_total"], 1.0)
@@ -251,6 +251,6 @@ def _delay_line(trial: TrialData, service: str, link: LinkFact, window: Window) 
         "WEAK" if late else "VALID",
         f"the round trip of {link.name}, {show_duration(asked_s)}, was {show_duration(late_s)} longer on average, and "
         f"its delay line used {show_percent(cores)} of a core",
-        "Ask for less load on that link, a longer latency, or leave more of the machine idle.",
+        "Reduce the load on that link, use a longer latency, or leave more of the machine idle.",
         (harm("timing", share, 0.0),) if late else (),
     )

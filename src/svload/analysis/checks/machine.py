@@ -101,7 +101,7 @@ class Steal(Check):
         stolen = of_monitor(trial.monitors, "host", "steal_seconds_total")
         stolen |= of_monitor(trial.monitors, "fleet", "steal_seconds_total")
         if not stolen:
-            return self.unmeasured("no monitor read what the hypervisor took")
+            return self.unmeasured("no monitor read the CPU time that the hypervisor took")
         worst = {core: _worst_second(series, window) for core, series in stolen.items()}
         core, share = max(worst.items(), key=lambda one: one[1])
         where = f" ({core})" if share else ""

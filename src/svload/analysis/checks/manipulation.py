@@ -169,11 +169,11 @@ def _used(group: GroupView, compared: bool, ends: int = 0) -> Used:
     if extra / begun > _EACH_CLOSED:
         text = (
             f"{group.name} opened {summary.connections_opened:,} for {summary.begun:,} requests, not "
-            f"{slots:,}: the server closes each after its answer"
+            f"{slots:,}: the server closes each after its response"
         )
         return Used(extra / begun, text, compared)
     text = (
-        f"{group.name} opened {summary.connections_opened:,} of {slots:,} meant, with {summary.failed:,} "
+        f"{group.name} opened {summary.connections_opened:,} instead of {slots:,}, with {summary.failed:,} "
         f"failures ({show_percent(extra / begun)} of requests on others)"
     )
     return Used(extra / begun, text, compared)
@@ -308,11 +308,11 @@ class FilesSent(NamedTuple):
         whole = f"the {show_size(self.files_bytes)} of {self.service}"
         text = f"at the start it held {show_percent(self.resident)} of {whole}"
         if self.read_bytes is None:
-            return f"{text}, and nobody counted what came from a disk"
+            return f"{text}, and it was not counted what came from a disk"
         if self.from_disk is None or self.first_bytes is None:
             return (
                 f"{text}; a disk read {show_size(self.read_bytes)} for the {show_size(self.sent_bytes)} that it "
-                "sent, of which nobody knows how much it had sent before"
+                "sent, but it is unknown how much of that it had sent before"
             )
         return (
             f"{text}; {show_percent(min(self.from_disk, 1.0))} of what it sent for the first time "
@@ -358,7 +358,7 @@ def cold_files(trial: TrialData, config: CaseConfig, context: Context) -> Iterat
         yield Part(
             "WEAK" if warm else "VALID",
             f"files were dropped from the page cache, and {'; '.join(one.of_cold() for one in (warm or found))}",
-            "Put the files on a disk, let no process map them, and drop them last before the load.",
+            "Put the files on a disk, let no process map them, and make drop_cache the last step.",
         )
 
 

@@ -60,7 +60,7 @@ class TcpLoss(Check):
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
         conditions = trial.lab.conditions
         if conditions is None or not on_this_machine(trial):
-            return self.unmeasured("the network of the machines that made the load was not read")
+            return self.unmeasured("the network of the machines that generated the load was not read")
         before, after = conditions.before, conditions.after
         if None in (before.tcp_sent, before.tcp_resent, after.tcp_sent, after.tcp_resent):
             return self.unmeasured("the kernel's counters of TCP could not be read")
@@ -126,7 +126,7 @@ def _unread(trial: TrialData, context: Context) -> Iterator[str]:
     asked = {host for group in context.groups for host in group.spec.hosts}
     for service in unread(trial.monitors, trial.lab.services):
         if service in asked:
-            yield f"what else runs on the machine of {service} is not read"
+            yield f"what else runs on the machine of {service} is not monitored"
 
 
 def _ports(trial: TrialData, context: Context) -> Iterator[str]:

@@ -177,7 +177,7 @@ def _judged(
     confounded = confounding(configs, contrast.pairs)
     why_open = _why_open(contrast, found, effect, carry, blocked) or effect.too_short
     if not why_open and effect.control and effect.control.prefers_a_side(_margin(contrast, configs)):
-        why_open = f"the setup prefers a side ({effect.control.sentence(contrast.comparison.baseline)})"
+        why_open = f"the setup favours a side ({effect.control.sentence(contrast.comparison.baseline)})"
     return Judged(
         contrast, found, effect, floor_of(certificate, lock, contrast, configs), carry,
         confounded or why_open, confounded, turned,

@@ -51,7 +51,7 @@ class Shown:
     p: float | None = None
     p_check: float | None = None
     without_lag: float | None = None
-    alike_as: str = "with all pairs alike it is {ratio:.3g} ×, so its busy pairs say otherwise"
+    alike_as: str = "with equal weights it is {ratio:.3g} ×, so its disturbed pairs contradict it"
     guards: tuple[Guard, ...] = ()
     control: Control | None = None
     too_short: str = ""
@@ -178,7 +178,7 @@ def shown_in_turns(
         None if np.isnan(p) else p,
         _flips(effects, weight),
         float(fits[1].mean) if lagged and np.isfinite(fits[1].mean) else None,
-        "over all requests together it is {ratio:.3g} ×, so some of its rounds say otherwise",
+        "over all requests together it is {ratio:.3g} ×, so some of its rounds contradict it",
         (*own, *guards),
     )
 

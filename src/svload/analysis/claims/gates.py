@@ -151,7 +151,7 @@ def _judge(gate: Facts, p_times: float, p_success: float) -> Gate:
     if why := times_open or _keeps_success_open(gate):
         return Gate(text=text, outcome="open", why=why)
     if not gate.limit.holds(gate.shown.interval()):
-        return Gate(text=text, outcome="open", why="the interval reaches over the margin")
+        return Gate(text=text, outcome="open", why="the interval extends beyond the margin")
     if why := gate.shown.held_back(gate.limit.low, gate.limit.high, gate.shown.interval()):
         return Gate(text=text, outcome="open", why=why)
     if not gate.limit.holds(gate.shown.far()):

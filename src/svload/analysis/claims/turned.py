@@ -420,10 +420,10 @@ def _put_off(within: float, outside: float, what: str) -> Guard | None:
     share = outside / within if within > 0 else inf if outside > 0 else 0.0
     if share <= limits.TURN_DEFERRED:
         return None
-    text = f"{100 * share:.3g} % of that within" if within > 0 else "all that it has"
+    text = f"{100 * share:.3g} % of that within" if within > 0 else "all of it"
     full = limits.CPU_FULL * ceil(limits.CPU_FULL * within)
     off = limits.TURN_FAR * log1p(share) if what == CPU and within + outside < full else inf
-    return Guard(f"what it uses of {what} between its turns is {text}{OTHERWISE}", off)
+    return Guard(f"its use of {what} between turns is {text}{OTHERWISE}", off)
 
 
 def is_cold(drifts: ArrayLike, unit: ArrayLike, margin: float) -> Guard | None:
