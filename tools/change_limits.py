@@ -80,9 +80,14 @@ class _Readers:
         self.seconds[report.nodeid] += report.duration
 
     def of(self, name: str) -> list[str]:
-        """Return the tests that read it, the quickest first: all, if it was read before any test ran."""
-        known = self.seconds if "" in self.tests[name] or not self.tests[name] else self.tests[name]
-        return sorted(known, key=lambda test: self.seconds[test])
+        """Return the tests that read it, the quickest first, then the others of their files, which may see what
+        a shared fixture made: all tests, if it was read before any test ran."""
+        known = self.tests[name]
+        if "" in known or not known:
+            return sorted(self.seconds, key=lambda test: self.seconds[test])
+        files = {test.partition("::")[0] for test in known}
+        beside = [test for test in self.seconds if test.partition("::")[0] in files]
+        return sorted(beside, key=lambda test: (test not in known, self.seconds[test]))
 
 
 class _Chosen:
