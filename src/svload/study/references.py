@@ -155,8 +155,6 @@ def explain(reference: str, vocabulary: Vocabulary, allowed: Allowed) -> tuple[s
         if not known:
             return f"The levels of {head} have no fields.", head
         return _suggestion(reference, {f"{head}.{field}" for field in known})
-    if head == "secret" and rest and allowed.request_time:
-        return f"Name the environment variable that holds it: secrets: {{{rest}: {rest.upper()}}}.", None
     if head in vocabulary.feeders:
         if not allowed.request_time:
             return "Only a request knows a feeder's row.", None
@@ -166,7 +164,10 @@ def explain(reference: str, vocabulary: Vocabulary, allowed: Allowed) -> tuple[s
     if reference in REQUEST_TIME or reference in vocabulary.variables:
         return "Only a request knows it.", None
     fields = {f"{factor}.{field}" for factor in vocabulary.factors for field in vocabulary.fields_of(factor)}
-    return _suggestion(reference, fields | words | set(vocabulary.factors))
+    hint, meant = _suggestion(reference, fields | words | set(vocabulary.factors))
+    if meant is None and head == "secret" and rest and allowed.request_time:
+        hint = f"Name the environment variable that holds it: secrets: {{{rest}: {rest.upper()}}}."
+    return hint, meant
 
 
 def _suggestion(reference: str, known: set[str]) -> tuple[str, str | None]:
