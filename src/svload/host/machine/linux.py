@@ -108,8 +108,8 @@ class ProcessStat(NamedTuple):
 
     `start_ticks` since boot distinguishes processes with the same pid. `cpu_seconds` includes children that
     have ended and been waited for, `own_ticks` does not. `name` is the kernel's, of at most 15 letters;
-    `kernel`: a kernel thread; `core`: where its first thread last ran; `exiting`: it will never run its program
-    again, and may have lost its files and locks already.
+    `kernel`: a kernel thread; `core`: where its first thread last ran; `exiting`: it will never run its
+    program again, and may have lost its files and locks already.
     """
 
     pid: int

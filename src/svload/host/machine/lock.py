@@ -88,7 +88,8 @@ def is_locked(path: Path | None = None) -> bool:
 
 
 def last_holder(path: Path | None = None) -> str:
-    """Return who has the lock, or had it last, as `on_wait` and machine-busy name them; empty if nobody ever had."""
+    """Return who has the lock, or had it last, as `on_wait` and machine-busy name them; empty if nobody ever
+    had it."""
     try:
         descriptor = _opened(path or lock_path())
     except FileNotFoundError:

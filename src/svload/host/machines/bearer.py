@@ -146,8 +146,8 @@ class _HeldByThisRun(Exception):
 
 
 def _hold_machine(stack: contextlib.ExitStack, name: str, owner: str, word: str, controller: str) -> None:
-    """Take the machine's lock, unless the controller, or another worker of the same run, has it on this machine.
-    Raises SvloadError fleet-busy."""
+    """Take the machine's lock, unless the controller, or another worker of the same run, has it here. Raises
+    SvloadError fleet-busy."""
     run = hashlib.sha256(word.encode()).hexdigest()[:8]
 
     def on_wait(holder: str) -> None:

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 _BEGUN_WITHIN_S = 30
 _USED_WITHIN_S = 120.0
-"""By then a living controller has given it a bearer: it waits 60 s for other workers and 30 s for a connection."""
+"""By then a living controller has given it a bearer: it waits 60 s for other workers and 30 s for a
+connection."""
 
 
 async def serve(settings: dict[str, Any]) -> None:
