@@ -20,11 +20,11 @@ _OF = {"make": "containers", "put": "objects", "list": "objects"}
 
 
 class Stores:
-    """The sets of a lab that were filled. `hold(server, key)` makes a store's server use the data of that name and
-    returns its facts.
+    """The sets of a lab that were filled. `hold(server, key)` makes a store's server use the data of that
+    name and returns its facts.
 
-    `servers(service)` are a store's servers: each of several replicas has all objects, since requests go to any of
-    them. `images` is the folder where pictures are kept.
+    `servers(service)` are a store's servers: each of several replicas has all objects, since requests go to
+    any of them. `images` is the folder where pictures are kept.
     """
 
     def __init__(
@@ -65,8 +65,8 @@ class Stores:
         return {one.table: self.fill(one, seed).table.columns() for one in objects if not self.holds(one)}
 
     def fill(self, objects: ObjectSet, seed: int, only: Collection[str] = ()) -> Filled:
-        """Fill a set in each server of its store (or `only` in these), or find it filled there; return the last
-        one's. Raises SvloadError fill-failed."""
+        """Fill a set in each server of its store (or `only` in these), or find it filled there; return the
+        last one's. Raises SvloadError fill-failed."""
         key = self._keys.setdefault(objects.service, fill_key([objects], seed))
         before = self._sets.get(objects.name)
         table = before[2].table if before and before[:2] == (objects, seed) else None
@@ -90,7 +90,7 @@ class Stores:
         return found
 
     def listed(self, objects: ObjectSet) -> ObjectTable:
-        """Return every URL of the set's accounts, as (the first server of) its filled store lists them now."""
+        """Return every URL of the set's accounts, as the first server of its filled store lists them now."""
         facts = self._facts[self._servers(objects.service)[0]]
         return list_urls(objects, facts, self._say_progress(objects.service))
 
