@@ -1,4 +1,4 @@
-"""A machine's worker and agent: they wait for a late controller, and end once it falls silent or never comes."""
+"""A machine's worker and agent: they wait for a late controller, and end once it is silent or never comes."""
 
 from __future__ import annotations
 

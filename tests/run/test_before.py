@@ -221,7 +221,7 @@ def test_a_resumed_run_needs_room_for_what_is_left(tmp_path: Path, monkeypatch: 
 def test_what_a_killed_run_left_is_put_back_by_who_has_the_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The machine's lock is free as soon as that run is dead, and before its agent has put back its changes."""
+    """The machine's lock is free once that run is dead, before its agent has put back its changes."""
     steps = []
 
     def lock(*args: object, **options: object) -> AbstractContextManager[None]:

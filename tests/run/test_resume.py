@@ -32,7 +32,8 @@ def test_the_newest_unfinished_run_is_found_and_a_finished_one_is_not(tmp_path: 
 
 
 def test_a_run_whose_plan_is_all_does_not_go_on(tmp_path: Path):
-    """It was killed between its last seal and the line that it is complete: `--for` adds trials only to turns."""
+    """It was killed between its last seal and the line that it is complete: `--for` adds trials only to
+    turns."""
     run = make_run(tmp_path, cases=2, replicates=1)
     write_artefact(run.lock_path, evolve(run.lock(), measure__within_s=60.0))
     run.events.write_text("")
