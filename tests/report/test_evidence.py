@@ -82,7 +82,7 @@ def test_why_of_a_case(evidence: CaseEvidence, shown: Shown) -> None:
     first = (
         "reached first: cache: sessions dropped for a full queue.* then: the accept queue of cache .8080. was"
     )
-    assert re.search(first if evidence.limits else "none of its monitors knows a limit", found)
+    assert re.search(first if evidence.limits else "none of its monitors declares a limit", found)
 
 
 def limit(name: str, share: float, resource: str = "cpu", own: bool = True, **fields: Any) -> CaseLimit:

@@ -49,7 +49,7 @@ XML = '<testResults>\n<httpSample ts="1700000000000" t="10" s="true"/>\n'
         ("jtl", HEAD + ROW + "9,10,home,true\n", None, "more than 90 days apart"),
         ("jtl", HEAD + ROW + '1700000000000,10,"home,true\n', 3, "this is not CSV"),
         ("jtl", HEAD.encode() + ROW.encode() + b"1700000000000,10,\xff\xfe,true\n", 3, "not UTF-8"),
-        ("jtl", "timeStamp,timeStamp,elapsed,success\n", 1, "two columns have one name"),
+        ("jtl", "timeStamp,timeStamp,elapsed,success\n", 1, "two columns have the same name"),
         ("jtl", HEAD + "1" * (LINE_BYTES + 10), 2, "longer than 1 MiB"),
         ("jtl", HEAD + ROW + "1700000000000,1\u202e0,\x1b[31m,true\n", 3, "elapsed is not a whole number: “1[U+202E]0”"),
         ("jtl", "<html></html>", 1, "first element is <html>"),
@@ -146,13 +146,13 @@ def test_nothing_is_left_of_an_import_that_fails(tmp_path: Path) -> None:
     [
         ("", 1, "it has no line of names"),
         ("a,b\n", 1, "it has no row"),
-        ("a,a\n1,2\n", 1, "two columns have one name"),
-        ("a,b\n1\n", 2, "1 values stand under 2 names"),
+        ("a,a\n1,2\n", 1, "two columns have the same name"),
+        ("a,b\n1\n", 2, "1 values, but 2 names"),
         ("a,=cmd()\n1,2\n", 1, "“=cmd()” is not a valid column name"),
         (",".join(f"c{n}" for n in range(300)) + "\n", 1, "more than 200 columns"),
         ('a,b\n"1,2\n', 2, "this is not CSV"),
         ("Etiket,# Örnek,Ortalama,90% Line\na,1,2,3\n", 1, "“Ortalama” may be the mean or the median"),
-        ("Etiket,# Örnek,Ortalama,Ortalama,Ortalama\na,1,2,3,4\n", 1, "two columns have one name"),
+        ("Etiket,# Örnek,Ortalama,Ortalama,Ortalama\na,1,2,3,4\n", 1, "two columns have the same name"),
     ],
 )
 def test_a_file_that_is_not_a_table_is_refused(content: str, line: int, text: str, tmp_path: Path) -> None:

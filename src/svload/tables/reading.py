@@ -43,7 +43,7 @@ _COLUMN = {header: column for column, headers in _HEADERS.items() for header in 
 _ALSO_MEDIAN = "Ortalama"
 """What JMeter calls both mean and median in Turkish; the mean is the column before."""
 _PERCENTILE = re.compile(r"(\d+(?:[.,]\d+)?) ?% ?(?:Line|centile|선|linii|百分位)")
-_HINT = "A table is a CSV file: one line of names, then a line a row with as many values."
+_HINT = "A table is a CSV file: one line of names, then one line per row with as many values."
 
 
 def read_table_file(path: Path, given: Mapping[str, str] | None = None, decimal: Mark | None = None) -> Table:
@@ -65,7 +65,7 @@ def read_table_file(path: Path, given: Mapping[str, str] | None = None, decimal:
         raise unreadable(
             path,
             line,
-            "two columns have one name"
+            "two columns have the same name"
             if len(names) <= TABLE_COLUMNS
             else f"it has more than {TABLE_COLUMNS} columns",
             _HINT,
@@ -74,7 +74,7 @@ def read_table_file(path: Path, given: Mapping[str, str] | None = None, decimal:
     lines: list[int] = []
     for line, row in rows:
         if len(row) != len(names):
-            raise unreadable(path, line, f"{len(row)} values stand under {len(names)} names", _HINT)
+            raise unreadable(path, line, f"{len(row)} values, but {len(names)} names", _HINT)
         if len(cells) >= TABLE_ROWS:
             raise unreadable(
                 path,

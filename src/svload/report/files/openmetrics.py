@@ -108,8 +108,8 @@ class _Exposition(CollectorRegistry):
     def _states(self, rows: Sequence[tuple[str, str, str, str, float | None]]) -> Iterator[Metric]:
         """Yield (trial, case, instrument, server, wall) of each as state sets."""
         for name, doc, known, at in (
-            ("svload_trial_instrument", "Whether the trial may be believed.", _GRADES, 2),
-            ("svload_trial_server", "How the server was.", _STATES, 3),
+            ("svload_trial_instrument", "Whether the trial's numbers can be trusted.", _GRADES, 2),
+            ("svload_trial_server", "State of the server.", _STATES, 3),
         ):
             family = StateSetMetricFamily(name, doc, labels=["trial", "case"])
             for row in rows:
@@ -169,9 +169,9 @@ class _Exposition(CollectorRegistry):
         labels = ["trial", "group"]
         requests = CounterMetricFamily("svload_running_requests", "Requests of the trial under load.", labels=[*labels, "state"])  # fmt: skip
         errors = CounterMetricFamily("svload_running_errors", "Failed requests of the trial under load.", labels=[*labels, "error"])  # fmt: skip
-        users = GaugeMetricFamily("svload_running_active_vus", "Virtual users at work.", labels=labels)
-        flight = GaugeMetricFamily("svload_running_in_flight", "Requests begun and not ended.", labels=labels)
-        response = GaugeMetricFamily("svload_running_response", "Response of the last second; the worst share's.", labels=[*labels, "stat"], unit="seconds")  # fmt: skip
+        users = GaugeMetricFamily("svload_running_active_vus", "Active virtual users.", labels=labels)
+        flight = GaugeMetricFamily("svload_running_in_flight", "Requests in flight.", labels=labels)
+        response = GaugeMetricFamily("svload_running_response", "Response in the last second, of the slowest generator.", labels=[*labels, "stat"], unit="seconds")  # fmt: skip
         groups: Sequence[Mapping[str, object]] = event.data.get("groups", ())  # type: ignore[assignment]
         for group in groups:
             where = [trial, str(group["name"])]

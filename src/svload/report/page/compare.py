@@ -33,8 +33,9 @@ SECTIONS = {"answer": "Answer", "runs": "The runs", "cases": "Case by case", "cu
 _OWN_IDS = ("top", "theme", "whole", "alone-bar", "table", "filters", "by-grade", "search", "shown")
 _MOST_SENTENCES, _MOST_NAMED, _MOST_CURVES, _POINTS = 9, 3, 120, 60
 _DRIFT = (
-    "The runs were not interleaved: whatever changed between them, the machine included, is inside "
-    "every difference, and two runs can't tell how much that is. So no ratio has an interval, and nothing here is a claim."
+    "The runs were not interleaved: anything that changed between them, including the machine, is part of "
+    "every difference, and two runs can't show how much. So no ratio has an interval, and nothing here is a "
+    "claim."
 )
 
 

@@ -115,16 +115,16 @@ def sampled_how(stacks: Stacks, trial: str) -> str:
     """Return where, how often and over how much CPU time samples were taken, and the cost of sampling."""
     text = (
         f"{count_words(stacks.samples, 'sample')} of {stacks.service} in {trial} alone, {stacks.rate_hz} a second of "
-        f"CPU: {show_duration(stacks.cpu_s)} of CPU in {show_duration(stacks.window_s)}. Waiting takes no CPU and is "
-        "not in it."
+        f"CPU: {show_duration(stacks.cpu_s)} of CPU in {show_duration(stacks.window_s)}. Waiting takes no "
+        f"CPU and is not included."
     )
     if stacks.sampler_cpu_s is not None:
         text += (
-            f" perf itself took {show_duration(stacks.sampler_cpu_s)} of CPU beside the load; what its interrupts "
-            "took is in the service's own."
+            f" perf itself took {show_duration(stacks.sampler_cpu_s)} of CPU beside the load; the time of "
+            f"its interrupts is included in the service's."
         )
     if stacks.lost:
-        text += f" Of the whole machine's samples {stacks.lost} got lost."
+        text += f" Of the whole machine's samples {stacks.lost} were lost."
     return text
 
 

@@ -76,7 +76,7 @@ def anatomy_overall(gathered: Gathered, group: str) -> OverallChart | None:
         title=title,
         drawing=anatomy_chart(bars[:_MOST_BARS], title),
         caption=f"{group}, mean of the ok requests in the kept window, mean over the trials that count. "
-        "Waiting for a slot is the server's doing, generator lag the instrument's.",
+        "The server causes waiting for a slot, the instrument causes generator lag.",
         table=Table(("case", "part", "mean_s"), tuple(rows)),
     )
 
@@ -327,8 +327,8 @@ class AtLimit:
         star += "" if self.limit.state == "bracketed" else " (not bracketed)"
         return (
             f"How much of each limit was in use, and how much was turned away, at {self.at.level}, the first "
-            f"level at or above {star}, and at {self.half.level}, the nearest to half of it. What grows with "
-            "the load and is full limits it; evidence, no proof."
+            f"level at or above {star}, and at {self.half.level}, the nearest to half of it. What grows "
+            f"with the load until it is full limits it; this is evidence, not proof."
         )
 
 

@@ -25,8 +25,8 @@ _OTHERS = ("ok", "throughput_rps", "longest_silence_ms")
 """Numbers outside the table of times."""
 _WIDTH = 100
 _FAILED = (
-    "failed: so many requests failed that this percentile is a failure and has no time; in the mean, a failure counts "
-    "with the time it took"
+    "failed: this percentile lies among the failed requests, so it has no time; in the mean, a failure "
+    "counts with the time it took"
 )
 
 

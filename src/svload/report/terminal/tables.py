@@ -381,14 +381,15 @@ def _comparison_lines(comparisons: Sequence[Mapping[str, Any]]) -> Iterator[tupl
 def _turns_line(turns: Mapping[str, Any]) -> str:
     """Return which sides take turns, and what decides how long a turn is."""
     sets = [list_words(one) for one in turns["sides"]]
-    who = f"{sets[0]} are up at once and take turns"
+    who = f"{sets[0]} are up at the same time and take turns"
     more = f"; so do {'; '.join(sets[1:4])}" if sets[1:] else ""
     others = f" and {len(sets) - 4} more sets" if sets[4:] else ""
     return (
         f"{who}{more}{others}. A turn is as long as the longest of {show_duration(turns['least_turn_s'])}, "
-        f"{turns['times_p99']:g} × the p99 of the slower side's warm-up, and what holds {turns['holds']} requests: "
-        f"at least {turns['rounds']} turns a side, so {show_duration(turns['block_s'])} a block beside the warm-up. "
-        "With `order: trials` they would run one after the other."
+        f"{turns['times_p99']:g} × the p99 of the slower side's warm-up, and the time for {turns['holds']} "
+        f"requests: at least {turns['rounds']} turns a side, so {show_duration(turns['block_s'])} a block "
+        f"beside the "
+        "warm-up. With `order: trials` they would run one after the other."
     )
 
 

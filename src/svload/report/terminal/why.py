@@ -98,7 +98,7 @@ def show_case(case: CaseResult) -> None:
     out.print(Text(visible(f"{case.case}: {count_words(len(case.trials), 'trial')}{state}"), style="bold"))
     for at, text in enumerate(gave_way(case.evidence)):
         _say(out, f"{'reached first' if not at else 'then'}: {text}", "red" if not at else "yellow")
-    for line in evidence_lines(case.evidence, clear=True) or ["none of its monitors knows a limit"]:
+    for line in evidence_lines(case.evidence, clear=True) or ["none of its monitors declares a limit"]:
         _say(out, line)
     if case.trials:
         _say(out, f"more: svload why {case.trials[0]}", "dim")

@@ -142,5 +142,5 @@ def header_of(path: Path, needed: Sequence[str], hint: str, delimiter: str = ","
     if missing:
         raise unreadable(path, line, f"its first line has no column {' and no '.join(missing)}", hint)
     if len(set(names)) < len(names):
-        raise unreadable(path, line, "two columns have one name", hint)
+        raise unreadable(path, line, "two columns have the same name", hint)
     return names

@@ -116,11 +116,14 @@ def _means_of_survivors_of(times: States, success: States) -> TableFinding | Non
         return None
     opposite.sort(reverse=True)
     sentence = (
-        f"{opposite[0][2]}: time and success say the opposite, and a mean of the answered requests ranks "
-        f"nothing where success differs "
+        f"{opposite[0][2]}: time and success point in opposite directions, and a mean of the answered "
+        f"requests ranks nothing where success differs "
         f"({listed(differing, 6)})."
     )
-    instead = "Failed requests rank above every limit; goodput; where success differs no ranking by the mean."
+    instead = (
+        "Failed requests rank above every limit; goodput is shown; where success differs, nothing is ranked "
+        "by the mean."
+    )
     return finding(times.table, [row for _, row, _ in opposite], sentence, instead)
 
 
@@ -150,7 +153,7 @@ def improvement_over_the_larger(tables: Tables) -> Iterator[TableFinding | None]
                 f"{name}: {stated[row]:.0f} % stands for a {after / before:.1f}-fold slowdown: the "
                 f"improvement is (before − after)/max(before, after)."
             )
-            instead = "Ratios with intervals; that formula only as a labelled extra column."
+            instead = "Ratios have intervals; that formula is only a labelled extra column."
             yield finding(times.table, [row, *(one[0] for one in odd if one[0] != row)], sentence, instead)
 
 

@@ -41,13 +41,13 @@ def littles_law(tables: Tables) -> Iterator[TableFinding | None]:
                 sentence = (
                     f"{table.row(worst, table.factors)}: X·(R + Z) is {three_figures(x * (r + z))} with {three_figures(n)} users "
                     f"({signed_percent(off[worst])}): {text}"
-                    + (f"; so in {len(rows)} rows." if len(rows) > 1 else ".")
+                    + (f"; the same in {len(rows)} rows." if len(rows) > 1 else ".")
                 )
                 yield finding(table, [worst, *(row for row in rows if row != worst)], sentence, _EXACT)
 
 
 _LATE = "L > N, late completions counted: answers that came after the run's end are divided by its length"
-_EDGE = "L < N, the run's edges are a part of it, which few requests do not outweigh"
+_EDGE = "L < N, the run's edges matter, because there are too few requests to outweigh them"
 _EXACT = "Times are clipped to the measured window: Σ over users of request and think time is N·T exactly."
 
 
@@ -113,7 +113,7 @@ def think_time_slows(tables: Tables) -> Iterator[TableFinding | None]:
                 f"against no delay, and think time "
                 f"can't do that: what else changed is not identified.{beside}"
             )
-            instead = "Each trial proves its reset; what is not held fixed is Unidentified."
+            instead = "Each trial proves its reset; the effect of anything not held fixed is Unidentified."
             yield finding(table, sorted(rows, key=lambda row: -slower[row]), sentence, instead)
 
 
@@ -148,7 +148,8 @@ def saturated_from_the_first(tables: Tables) -> Iterator[TableFinding | None]:
             f"alone.{_link(table, [rates[row] for row in mine])}"
         )
         instead = (
-            "Levels below N* are measured too; throughput stands beside time, with the instrument's verdict."
+            "Levels below N* are measured too; throughput is shown beside time, with the instrument's "
+            "verdict."
         )
         yield finding(table, mine, sentence, instead)
 

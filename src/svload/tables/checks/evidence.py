@@ -48,7 +48,7 @@ def unit_impossible(tables: Tables) -> Iterator[TableFinding | None]:
                 table,
                 rows,
                 sentence,
-                "A unit stands in every name; bytes a second are held against what a link carries.",
+                "Every name includes its unit; bytes a second are compared with what a link carries.",
             )
 
 
@@ -74,7 +74,7 @@ def too_few_requests(tables: Tables) -> Iterator[TableFinding | None]:
                 table,
                 rows,
                 sentence,
-                "Numbers need an effective sample, or they are null with that reason.",
+                "A number needs enough effective requests; otherwise it is null, with that reason.",
             )
 
 
@@ -100,7 +100,7 @@ def not_bracketed(tables: Tables) -> Iterator[TableFinding | None]:
                 [table.row(row, [name for name in table.factors if name != column]) for row in rows]
             )
             sentence = (
-                f"N* = 1 is the lowest level of users there is ({text}): not bracketed, nothing "
+                f"N* = 1 is the lowest level of users in the table ({text}): not bracketed, nothing "
                 f"below was measured."
             )
             yield finding(table, rows, sentence, "“Not bracketed” where the limit lies outside the levels.")
@@ -188,8 +188,8 @@ def mean_far_from_median(tables: Tables) -> Iterator[TableFinding | None]:
 def same_host(tables: Tables) -> Iterator[TableFinding | None]:
     """Generator and servers on one machine: no absolute capacity can be claimed."""
     text = (
-        "Generator and servers share one machine: what is measured is both, and no absolute capacity "
-        "can be claimed."
+        "Generator and servers share one machine: both are measured together, and no absolute capacity can "
+        "be claimed."
     )
     for table in tables:
         if table.about.given.same_host:

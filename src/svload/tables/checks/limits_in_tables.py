@@ -89,7 +89,7 @@ def limit_never_acted(table: Table, steps: list[Step]) -> TableFinding | None:
         f"{table.row(worst.tight, _others(table, worst))}: {worst.column} from {high} to {low} changes "
         f"throughput by "
         f"{signed_percent(1 / worst.ratio - 1)} (elasticity {worst.elasticity:.2f}): the limit never acted"
-        + (f"; so in {len(idle)} groups of rows." if len(idle) > 1 else ".")
+        + (f"; the same in {len(idle)} groups of rows." if len(idle) > 1 else ".")
     )
     instead = (
         "A limit's usage and throttled time are read: one that never acted is named with each claim about it."
@@ -108,7 +108,7 @@ def smaller_limit_faster(table: Table, steps: list[Step]) -> TableFinding | None
     sentence = (
         f"{table.row(worst.tight, _others(table, worst))}: {worst.column} {low} looks "
         f"{100 * (1 / worst.ratio - 1):.0f} % faster than {high}; "
-        "one run a row tells neither that it is nor that it makes no significant difference."
+        "one run per row shows neither that it is faster nor that there is no significant difference."
     )
     instead = "Replicates in randomised blocks; the minimum detectable effect is stated before the run."
     return finding(table, [row for step in odd for row in (step.tight, step.loose)], sentence, instead)
@@ -126,9 +126,8 @@ def elasticity_out_of_range(table: Table, steps: list[Step]) -> TableFinding | N
     texts = [table.columns[worst.column][row] for row in (worst.loose, worst.tight)]
     sentence = (
         f"{table.row(worst.tight, _others(table, worst))}: {worst.column} from {texts[0]} to {texts[1]} has "
-        f"elasticity {three_figures(worst.elasticity)}, "
-        f"outside [{low}, {high}]: more than the limit can explain, so its effect is Unidentified; so in "
-        f"{len(odd)} steps."
+        f"elasticity {three_figures(worst.elasticity)}, outside [{low}, {high}]: more than the limit can "
+        f"explain, so its effect is Unidentified; the same in {len(odd)} steps."
     )
     instead = (
         "Each trial proves its reset, so that nothing but the factor changes; such an elasticity "

@@ -47,7 +47,7 @@ def _hits_unverified_of(times: States, pairs: list[tuple[str, str]]) -> TableFin
         f"{show_duration(times.after[high] * times.scale)}"
         for high, low, hit, miss in odd
     ]
-    sentence = f"Misses beat hits ({listed(texts)}), and no counter shows that hits hit."
+    sentence = f"Misses beat hits ({listed(texts)}), and no counter shows that the hits were hits."
     instead = "Manipulation checks by the server's counters: hits ≥ 99 % or ≤ 1 %, or the trial is REFUSED."
     return finding(times.table, [row for high, low, _, _ in odd for row in (low, high)], sentence, instead)
 
@@ -110,8 +110,8 @@ def no_replicates(tables: Tables) -> Iterator[TableFinding | None]:
     if not bare:
         return
     sentence = (
-        f"No interval and no replicate stands in {listed([table.name for table in bare])}: one run "
-        f"a row tells no difference from noise."
+        f"There is no interval and no replicate in {listed([table.name for table in bare])}: one run per "
+        f"row can't distinguish a difference from noise."
     )
     instead = "Replicates in randomised order, intervals between runs, the minimum detectable effect before the run."
     yield finding(bare[0], [], sentence, instead)
@@ -137,7 +137,7 @@ def unmentioned_shift(tables: Tables) -> Iterator[TableFinding | None]:
             cells = table.columns[column]
             sentence = (
                 f"{text}: {column} is {three_figures(ratio)}-fold in the median of matched rows "
-                f"({cells[rows[0]]} against {cells[rows[1]]}), beside what the text tells."
+                f"({cells[rows[0]]} against {cells[rows[1]]}), which the text does not mention."
             )
             yield finding(
                 table,

@@ -26,7 +26,7 @@ def quote_differs(tables: Tables) -> Iterator[TableFinding | None]:
         cells = [_cell(quote, tables) for quote in quotes]
         for quote, place in zip(quotes, cells, strict=True):
             if place is None:
-                sentence = f"“{quote.text}” ({quote.value:g}) speaks of a row that no table has."
+                sentence = f"“{quote.text}” ({quote.value:g}) refers to a row that no table has."
                 yield finding(table, [], sentence, _NAMED)
                 continue
             home, row = place
@@ -49,7 +49,7 @@ def quote_differs(tables: Tables) -> Iterator[TableFinding | None]:
             yield finding(home, [row], sentence, _NAMED)
 
 
-_NAMED = "Every number of a report is made of the data, and names what it is."
+_NAMED = "Every number of a report is generated from the data and says what it is."
 
 
 def _cell(quote: Quote, tables: Tables) -> tuple[Table, int] | None:
@@ -106,7 +106,9 @@ def held_out(tables: Tables) -> Iterator[TableFinding | None]:
                 f"{model.group} worse than its mean "
                 f"(R² = {score:.2f}){better}."
             )
-            yield finding(table, [], sentence, "Identification is scored on held-out sweeps, forms compared.")
+            yield finding(
+                table, [], sentence, "Models are scored on held-out sweeps, and several forms are compared."
+            )
 
 
 def _score(table: Table, model: Model, of: Sequence[str]) -> float | None:
