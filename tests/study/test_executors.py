@@ -143,7 +143,7 @@ WAVE = "executor: ramping-vus, stages: [{duration: 1s, target: 9}, {duration: 1s
         ("p(95)<1000 at 9 users", ""),
         ("response.p95 < 1 s at 8000 users", "g does not stay at 8000 users, only at 9 users"),
         ("response.p95 < 1 s at noon", "“noon” is not a level"),
-        ("web.cpu < 1 at 9 users", "only what the load saw is known for each level"),
+        ("web.cpu < 1 at 9 users", "only the load's own numbers are known for each level"),
         ("failed == 0 at 9 users", "failed covers the whole trial"),
     ],
 )

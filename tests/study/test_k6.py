@@ -193,7 +193,7 @@ def test_what_monitors_read_and_clients_see_may_be_asked_for(case: Case, that: s
         ("app.rss < 10", "rss is read so: write it in B, kB"),
         ("app.threads_limited.max == 0", "threads_limited is one number and has no “.max”"),
         ("users.fds < 10", "“fds” is not a metric of traffic"),
-        ("users.response.mean > 1 s", "abort_if is asked while load is made"),
+        ("users.response.mean > 1 s", "abort_if is checked during the load"),
     ],
 )
 def test_an_invalid_value_is_refused_at_its_line(folder: Path, that: str, expected: str) -> None:

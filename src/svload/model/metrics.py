@@ -79,7 +79,7 @@ CATALOGUE: dict[tuple[Source, str], Metric] = _metrics(
     Metric("header_size", "traffic", "size_bytes", "curl's size_header", "p50"),
     Metric("body_size", "traffic", "size_bytes", "curl's size_download", "p50"),
     Metric("longest_silence", "traffic", "time_s", "the longest stretch of the window without a completion, also one without load, such as the beginning of a ramp from 0", None, "lower"),
-    Metric("recovery", "traffic", "time_s", "time from a planned fault until success and the median are back at their level before it for good; of several the longest", None, "lower"),
+    Metric("recovery", "traffic", "time_s", "time from a planned fault until success and the median are back at their previous level for good; with several, the longest", None, "lower"),
     Metric("fault_errors", "traffic", "count", "requests due while a planned fault lasted, that were not ok", None, "lower"),
     Metric("fault_error_rate", "traffic", "ratio", "their share of the requests due while a planned fault lasted", None, "lower"),
     # what the servers counted, over the whole trial
@@ -96,8 +96,8 @@ CATALOGUE: dict[tuple[Source, str], Metric] = _metrics(
     # what was really asked
     Metric("early_repeats", "feeder", "count", "rows that a VU requested again before it had gone through the whole table"),
     Metric("repeated_share", "feeder", "ratio", "early_repeats over the requests after each user's first"),
-    Metric("distinct", "feeder", "count", "distinct rows asked in the trial"),
-    Metric("busiest_share", "feeder", "ratio", "share of requests for the most asked row"),
+    Metric("distinct", "feeder", "count", "distinct rows requested in the trial"),
+    Metric("busiest_share", "feeder", "ratio", "share of requests for the most requested row"),
 )  # fmt: skip
 
 OF_FAULTS = frozenset({"recovery", "fault_errors", "fault_error_rate"})
@@ -298,8 +298,8 @@ def why_not_live(ref: MetricRef) -> str:
     ):
         return ""
     return (
-        "abort_if is asked while load is made: of what a service's monitors read (app.rss > 2 GiB), and of the load "
-        f"response.p50, p95 and p99, {', '.join(_WHILE_LOADING)}"
+        "abort_if is checked during the load: it can use what a service's monitors read (app.rss > 2 GiB) "
+        f"and, of the load, response.p50, p95 and p99, {', '.join(_WHILE_LOADING)}"
     )
 
 
@@ -332,7 +332,7 @@ def split_level(text: str) -> tuple[str, str]:
 def why_not_by_level(ref: MetricRef) -> str:
     """Return why the levels of a load in stages have no such number; empty: they have."""
     if ref.metric.source != "traffic":
-        return "only what the load saw is known for each level, and not what a server or a feeder counted"
+        return "only the load's own numbers are known for each level, not what a server or a feeder counted"
     if ref.metric.name in _OF_WHOLE_TRIAL:
         return f"{ref.metric.name} covers the whole trial and is not known for each level"
     if "." in ref.owner:
