@@ -243,7 +243,7 @@ def _undo_sysctl(entry: Entry) -> str | None:
     A lab's namespace is gone with the lab, and every setting's value with the boot. Raises OSError if the
     machine's setting would have to be restored from within another namespace.
     """
-    if entry["boot_id"] != linux.boot_id():
+    if entry.get("boot_id", linux.boot_id()) != linux.boot_id():  # older versions wrote none
         return None
     name = entry["name"]
     if name.startswith("net.") and entry["network"] != linux.namespace("net"):
