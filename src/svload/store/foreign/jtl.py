@@ -104,10 +104,10 @@ _HOUR_NS = 3_600 * 10**9
 _JUMP_OFF_NS = 60 * 10**9
 """How far a jump of the clock may seem to be off: the time between two rows."""
 _JUMPS = {
-    -1: "back by an hour, as clocks do when summer time ends: if so, requests of two hours lie in one, and rates "
-    "in it are too high.",
-    1: "forward by an hour, as clocks do when summer time begins: if so, nothing paused, and rates over the whole "
-    "time are too low.",
+    -1: "back by an hour, as clocks do when summer time ends: if so, requests of two hours lie in one, and "
+    "rates in it are too high.",
+    1: "forward by an hour, as clocks do when summer time begins: if so, nothing paused, and rates over the "
+    "whole time are too low.",
 }
 """What a note says of a jump of local time."""
 _CONNECTING_LATE = {"connect_refused": "timed out", "timeout_first_byte": "connect timed out"}
@@ -448,8 +448,8 @@ def _jumps(ended: Ints) -> list[str]:
         return []
     after_s = int(ended[jumps[0]] - ended[0]) / 1e9
     return [
-        f"After {after_s:,.0f} s its time stamps, which name no zone, jump {_JUMPS[direction]} Times in ms name "
-        "their moment in any zone (jmeter.save.saveservice.timestamp_format=ms)."
+        f"After {after_s:,.0f} s its time stamps, which name no zone, jump {_JUMPS[direction]} Times in ms "
+        "name their moment in any zone (jmeter.save.saveservice.timestamp_format=ms)."
     ]
 
 
