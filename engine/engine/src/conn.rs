@@ -66,6 +66,8 @@ pub struct Conn {
     /// The server has closed its side.
     pub hung_up: bool,
     stamped: bool,
+    /// The TLS session's last read filled all the room that it had: the socket may hold more.
+    filled: bool,
 }
 
 impl Conn {
@@ -99,6 +101,7 @@ impl Conn {
             tls_kind: 0,
             hung_up: false,
             stamped: false,
+            filled: false,
         })
     }
 
@@ -243,9 +246,10 @@ impl Conn {
                 }
                 Err(_) => {}
             }
+            let filled = &mut self.filled;
             let read = match &mut lag {
-                Some(lag) => tls.read_tls(&mut Stamped(&self.stream, lag)),
-                None => tls.read_tls(&mut &self.stream),
+                Some(lag) => tls.read_tls(&mut Filling(Stamped(&self.stream, lag), filled)),
+                None => tls.read_tls(&mut Filling(&self.stream, filled)),
             };
             match read {
                 Ok(_) => {}
@@ -260,6 +264,11 @@ impl Conn {
                 let _ = tls.write_tls(&mut &self.stream);
             }
         }
+    }
+
+    /// Whether the socket may hold bytes that the TLS session has not read: its reads are shorter than ours.
+    pub fn may_hold_more(&self) -> bool {
+        self.filled
     }
 
     /// Whether decrypted bytes wait unread, without asking the kernel.
@@ -295,6 +304,18 @@ impl Read for Stamped<'_> {
         if let Some(stamp) = stamp {
             *self.1 = (sys::realtime_ns() - stamp).max(0);
         }
+        Ok(bytes)
+    }
+}
+
+/// Reads, and notes whether all the room that was given is filled.
+struct Filling<'a, R>(R, &'a mut bool);
+
+impl<R: Read> Read for Filling<'_, R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        *self.1 = false;
+        let bytes = self.0.read(buf)?;
+        *self.1 = bytes == buf.len();
         Ok(bytes)
     }
 }

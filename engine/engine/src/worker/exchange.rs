@@ -333,14 +333,12 @@ fn ended(slot: &mut Slot, clean: bool) -> Result<(), ErrorKind> {
 
 /// After a complete answer: the connection must hold nothing more.
 fn nothing_follows(conn: &mut Conn, drained: bool, buf: &mut [u8]) -> Result<(), ErrorKind> {
-    if conn.has_tls() {
-        return if conn.has_leftover() {
-            Err(ErrorKind::UnexpectedData)
-        } else {
-            Ok(())
-        };
-    }
-    if drained {
+    let empty = match conn.has_tls() {
+        true if conn.has_leftover() => return Err(ErrorKind::UnexpectedData),
+        true => !conn.may_hold_more(),
+        false => drained,
+    };
+    if empty {
         return Ok(());
     }
     match conn.read(buf, None) {

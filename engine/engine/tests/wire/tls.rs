@@ -120,6 +120,35 @@ fn large_bodies_pass() {
 }
 
 #[test]
+fn bytes_behind_an_answer_are_noticed_in_a_record_of_their_own() {
+    let lab = lab("cache.test");
+    // With 100 bytes the session reads both records at once, with 10,000 it leaves a part of the second in the socket.
+    for bytes in [100, 10_000] {
+        let config = lab.config.clone();
+        let server = Server::start(move |mut stream: TcpStream| {
+            let mut session = ServerConnection::new(config.clone()).unwrap();
+            if session.complete_io(&mut stream).is_err() {
+                return;
+            }
+            let mut reader = std::io::BufReader::new(StreamOwned::new(session, stream));
+            while crate::common::read_head(&mut reader).is_some() {
+                let StreamOwned { conn, sock } = reader.get_mut();
+                for record in [HELLO.as_bytes(), &vec![b'x'; bytes]] {
+                    conn.writer().write_all(record).unwrap();
+                }
+                // Both leave in one write.
+                if conn.complete_io(sock).is_err() {
+                    return;
+                }
+            }
+        });
+        let mut share = tls_share(&server, &lab);
+        share["groups"][0]["executor"]["think_time"] = json!({"constant_ns": 0});
+        run(&share).assert_all_fail_with("unexpected_data");
+    }
+}
+
+#[test]
 fn a_large_body_leaves_through_tls() {
     use std::io::{BufReader, Read};
     let lab = lab("cache.test");
