@@ -317,11 +317,14 @@ impl GroupRecord {
             histograms.add(interval, Metric::SampledResponse, response_ns);
             histograms.add(interval, Metric::SampledClean, without_lag_ns);
         }
-        histograms.add(
-            interval,
-            Metric::ServerTime,
-            sample.first_byte_ns - sample.written_ns,
-        );
+        // A dialogue that awaits nothing is ok without it.
+        if sample.first_byte_ns != NEVER {
+            histograms.add(
+                interval,
+                Metric::ServerTime,
+                sample.first_byte_ns - sample.written_ns,
+            );
+        }
     }
 
     /// A request that is still in flight when the load ends, at load time `end_ns`.

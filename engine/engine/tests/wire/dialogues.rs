@@ -103,6 +103,16 @@ fn bytes_are_counted_and_need_not_be_text() {
     assert_eq!(ran.count("body_bytes"), 20 * 300_003);
 }
 
+#[test]
+fn a_dialogue_that_awaits_nothing_has_no_first_byte() {
+    let server = lines(|_| Vec::new());
+    let ran = run(&dialogue(&server, json!([{"send": [{"text": "a:1|c\n"}]}])));
+    ran.assert_all_ok();
+    assert_eq!(ran.samples("first_byte_ns"), [-1; 20]);
+    let metrics = ran.column("histograms", "metric");
+    assert!(metrics.contains(&2) && !metrics.contains(&7));
+}
+
 /// A file server: "SIZE n\n", then a file whose length and digest the feeder knows.
 fn files() -> Server {
     Server::start(|stream: TcpStream| {
