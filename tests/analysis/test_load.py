@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from tests.analysis.conftest import Bench
+from tests.analysis.conftest import Bench, with_table
 from tests.analysis.queues import with_gaps
 from tests.evolve import evolve
 from tests.support.buckets import bucket_bounds
@@ -190,6 +190,21 @@ def test_requests_under_way_at_the_stop(steady: Judged, under_way: int, with_row
     assert response(stopped) == response(replace(view, rows=rows))
     assert response(went_on)[2] is None
     assert response(dropped)[2] is None, "a full pool did not wait for the end"
+
+
+@pytest.mark.parametrize("one_in", [2, 1])
+def test_a_dialogue_that_only_sends_has_no_server_time(closed: Bench, one_in: int) -> None:
+    trial = closed.trial("TC1.r1")
+    first = trial.samples["first_byte_ns"]
+    sent = with_table(
+        trial, "samples", first_byte_ns=np.where(np.arange(first.size) % one_in == 0, -1, first)
+    )
+    (view,) = (one for one in look(sent, closed.config(trial), kept_window(trial.summary)) if one.rows)
+    found = GroupMeasures(view).all()
+    assert found["service.p50"].value
+    for stat in ("p50", "mean"):
+        value = found[f"server_time.{stat}"].value
+        assert value is None if one_in == 1 else value is not None and value > 0
 
 
 @pytest.mark.parametrize(("stopped", "failed"), [(False, 8), (True, 0)])

@@ -277,7 +277,8 @@ def _row_values(rows: Mapping[str, NDArray[Any]], metric: str) -> tuple[Floats, 
     }
     if metric in stamps:
         start, end = stamps[metric]
-        return (rows[end] - rows[start])[ok].astype(float), NS
+        # A dialogue that only sends is ok without a first byte.
+        return (rows[end] - rows[start])[ok & (rows[end] >= 0)].astype(float), NS
     if metric not in CURL:
         return None
     return rows[CURL[metric]][ok].astype(float), 1.0 if metric.endswith("_size") else NS
