@@ -223,7 +223,7 @@ def goodput(both: Both) -> OwnTable:
         for name, change, clear in zip(names, changes, clear_ones(changes), strict=True)
     ]
     note = "Requests of the background that were answered rightly within 1 s, a second. It falls by failures as by slow answers."
-    return own_table("Goodput within 1 s", note, "case|before|after|after / before|told apart", rows)
+    return own_table("Goodput within 1 s", note, "case|before|after|after / before|distinguishable", rows)
 
 
 def times(both: Both) -> OwnTable:
@@ -299,7 +299,7 @@ def usage(both: Both) -> OwnTable:
         for (case, key), change, clear in zip(wanted, changes, clear_ones(changes), strict=True)
     ]  # fmt: skip
     note = "CPU in cores (processes of the service), memory as resident at most."
-    head = "case|of|before|after|after / before|told apart"
+    head = "case|of|before|after|after / before|distinguishable"
     return own_table("Fig. 5: CPU and memory, case by case", note, head, rows)
 
 
@@ -401,7 +401,7 @@ def direction(change: Change, clear: bool, before: float, after: float) -> str:
     if change.value is None:
         return "not measured"
     if not clear:
-        return "ours not told apart"
+        return "ours not distinguishable"
     if before == after:
         return "paper's does not move"
     return "agrees" if grows(change) == (after > before) else "opposite"
@@ -450,7 +450,7 @@ def reverses(here: Change, there: Change, clear: bool) -> str:
     if here.value is None or there.value is None:
         return "not measured"
     if not clear:
-        return "not told apart"
+        return "not distinguishable"
     return "yes" if grows(here) != grows(there) else "no"
 
 

@@ -111,7 +111,7 @@ def limit_directions(ours: Cases) -> OwnTable:
         "cells",
         *(word for cpus in LIMITS[1:] for word in (f"{cpus} over 1.0", "the paper's", "direction")),
     )
-    return table("What the limit does to throughput", NOT_TOLD_APART, head, rows)
+    return table("What the limit does to throughput", NOT_DISTINGUISHABLE, head, rows)
 
 
 def think_directions(ours: Cases) -> OwnTable:
@@ -126,10 +126,10 @@ def think_directions(ours: Cases) -> OwnTable:
         "cells",
         *(word for delay in DELAYS_MS[1:] for word in (f"{delay} ms over 0", "the paper's", "direction")),
     )
-    return table("What think time does to the mean response", NOT_TOLD_APART, head, rows)
+    return table("What think time does to the mean response", NOT_DISTINGUISHABLE, head, rows)
 
 
-NOT_TOLD_APART = "“Not told apart”: the intervals of our two cells overlap, so ours goes nowhere."
+NOT_DISTINGUISHABLE = "“Not distinguishable”: our two intervals overlap, so ours shows no direction."
 
 
 def rows_of_cells() -> list[tuple[str, int]]:

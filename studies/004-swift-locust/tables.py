@@ -144,7 +144,7 @@ def directions(run: str, found: Findings) -> OwnTable:
         note="The paper's downloads a second follow from its mean: users on average, its ramp of one a "
         "second in it, over the mean. They are flat, since its users do not wait in between and fill the "
         "server at ten; ours wait as its text says. Spread and outliers are taken of each trial by itself. "
-        f"“Not told apart”: our intervals overlap. An interval takes {LEAST} replicates that were not "
+        f"“Not distinguishable”: our intervals overlap. An interval takes {LEAST} replicates that were not "
         f"refused: two give none. {refused(found)}",
         head=("figure", "ours", "paper's", "direction"),
         rows=tuple(rows),

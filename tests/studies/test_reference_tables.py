@@ -121,7 +121,7 @@ TEN = known(9.9, 10.1)
         (known(14, 16), 0.7, "opposite"),
         (known(6, 7), 0.7, "agrees"),
         (known(6, 7), 1.4, "opposite"),
-        (known(9.8, 12), 1.4, "not told apart"),
+        (known(9.8, 12), 1.4, "not distinguishable"),
         # unchanged in the paper: 25.1 and 24.8, 25.3, 25.7 downloads/s; 223.80 and 223.65 requests/s
         (known(14, 16), 0.988, "ours alone moves"),
         (known(6, 7), 0.988, "ours alone moves"),
@@ -129,7 +129,7 @@ TEN = known(9.9, 10.1)
         (known(9.9, 10.2), 1.008, "agrees: both stay"),
         (known(9.8, 10.0), 223.65 / 223.80, "agrees: both stay"),
         (known(10.15, 10.2), 1.02, "agrees: both stay"),  # different, but by less than counts as flat
-        (known(8, 13), 1.008, "not told apart"),  # too wide to conclude that it is unchanged
+        (known(8, 13), 1.008, "not distinguishable"),  # too wide to conclude that it is unchanged
         # just beyond: a direction
         (known(14, 16), 1.051, "agrees"),
         (known(14, 16), 0.949, "opposite"),

@@ -229,7 +229,7 @@ def test_a_difference_that_blocks_cannot_distinguish_has_no_direction(beside: Mo
     )
     runs = [Maker().add("TC7", "", time_s, spread=20).findings() for time_s in (1.0, 0.95)]
     found = [row(beside.times(beside.sides(one)), "TC7")["direction"] for one in (shared, apart, runs)]
-    assert found == ["agrees", "ours not told apart", "ours not told apart"]
+    assert found == ["agrees", "ours not distinguishable", "ours not distinguishable"]
 
 
 def refused(trial: TrialResult) -> TrialResult:
@@ -278,8 +278,8 @@ def test_goodput_counts_what_came_in_time(beside: ModuleType) -> None:
             made.add(name, tuning, 0.3, **{"background__goodput(1 s)": good})
     table = beside.goodput(beside.sides([made.findings()]))
     assert "within 1 s" in table.title
-    assert row(table, "TC1")["told apart"] == "rises"
-    assert row(table, "TC3")["told apart"] == "no"
+    assert row(table, "TC1")["distinguishable"] == "rises"
+    assert row(table, "TC3")["distinguishable"] == "no"
 
 
 @pytest.mark.parametrize(

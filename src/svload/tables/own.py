@@ -127,8 +127,8 @@ def direction(first: Estimate | None, second: Estimate | None, theirs: float) ->
     """Compare the change from `first` to `second` with a paper's, in which the second number is `theirs`
     times the first.
 
-    If the paper's number changes: agrees, opposite, or not told apart (our intervals overlap). If it stays
-    (`STAYS`): agrees, both stay (the whole interval of our ratio stays), ours alone moves, or not told apart.
+    If the paper's number changes: agrees, opposite, or not distinguishable (our intervals overlap). If it
+    stays (`STAYS`): agrees, both stay (the whole interval does), ours alone moves, or not distinguishable.
     If ours is missing: no interval, not measured.
     """
     if first is None or second is None or first.value is None or second.value is None:
@@ -142,7 +142,7 @@ def direction(first: Estimate | None, second: Estimate | None, theirs: float) ->
     if stays and ours_stays:
         return "agrees: both stay"
     if first.high >= second.low and second.high >= first.low:
-        return "not told apart"
+        return "not distinguishable"
     if stays:
         return "ours alone moves"
     return "agrees" if (second.value > first.value) == (theirs > 1) else "opposite"
