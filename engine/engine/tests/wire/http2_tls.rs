@@ -102,6 +102,24 @@ fn a_server_that_does_not_is_named_or_taken_as_it_is() {
     }
 }
 
+#[test]
+fn the_time_of_a_handshake_that_fails_counts() {
+    let lab = lab("cache.test");
+    // Of many connections that are opened at once, some are closed before their handshake begins.
+    let server = Server::start(drop);
+    let mut share = asking(&server, &lab, false);
+    let group = &mut share["groups"][0];
+    group["executor"] = json!({"kind": "constant-vus", "vus": 64, "limit": 64});
+    group["http2"]["streams"] = 1.into();
+    let ran = run(&share);
+    ran.assert_all_fail_with("tls_closed");
+    let stamps = ["begun_ns", "connect_ns", "done_ns"].map(|name| ran.samples(name));
+    let [begun, connect, done] = &stamps;
+    for row in 0..done.len() {
+        assert!(begun[row] + connect[row] < done[row], "{row}");
+    }
+}
+
 /// A server whose first connection takes one stream at a time once that is known. It leaves with its fourth answer, `after`
 /// it was asked for that; the handshakes of later connections begin after `pause`.
 fn leaving(lab: &Lab, after: Duration, pause: Duration) -> Server {

@@ -119,6 +119,7 @@ impl Worker<'_> {
             return;
         };
         if let Err(error) = self.epoll.add(conn.fd(), conn.token) {
+            self.tick();
             self.fail_multiplex(key, ErrorKind::of_connect(&error));
         } else if stage != Stage::Connecting {
             self.line_connected(key);
@@ -152,7 +153,10 @@ impl Worker<'_> {
         };
         match conn.handshake() {
             Ok(false) => {}
-            Err(kind) => self.fail_multiplex(key, kind),
+            Err(kind) => {
+                self.tick();
+                self.fail_multiplex(key, kind);
+            }
             Ok(true) => {
                 let (kind, agreed) = (conn.tls_kind, conn.speaks_http2());
                 self.line_stands(key, kind, agreed);
