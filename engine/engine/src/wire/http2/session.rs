@@ -1,8 +1,8 @@
 //! One HTTP/2 connection from the client's side: requests become frames in `out`, bytes that come become events.
 //!
 //! It keeps no bodies and no headers: what is wanted of them goes to a [`Keeper`]. What a hostile peer can make it hold is
-//! bounded: one frame (16 KiB), one header block (64 KiB), its table (4 KiB), the answers to its pings until they are sent
-//! (10,000 at most).
+//! bounded: one frame (16 KiB), one header block (64 KiB), its table (4 KiB), the replies to its pings and settings until they
+//! are sent (1 MiB).
 
 mod incoming;
 

@@ -372,6 +372,18 @@ fn floods_end() {
 }
 
 #[test]
+fn replies_that_the_peer_does_not_take_are_a_flood_whatever_comes_between() {
+    for call in [settings(&[(3, 7)]), frame_of(kind::PING, 0, 0, &[7; 8])] {
+        let mut session = session(1);
+        push(&mut session, &head(1, 0, OK)).unwrap();
+        let calls = [call.repeat(9_000), data(1, 0, 1)].concat();
+        let end = (0..50).find_map(|_| push(&mut session, &calls).err());
+        assert_eq!(end, Some(Fault::Flood));
+        assert!(session.out.len() < 1_100_000);
+    }
+}
+
+#[test]
 fn windows_for_a_long_body_are_no_flood() {
     let mut session = session(0);
     let (id, _) = session.open(opening(7, false), |_, _| ());

@@ -14,6 +14,8 @@ use crate::wire::HEADER_LIMIT_BYTES;
 const IDLE_MAX: u32 = 10_000;
 /// So many fragments of one header block.
 const FRAGMENTS_MAX: u32 = 64;
+/// So many bytes that the peer does not take while it calls for replies: several times what requests may leave there.
+const UNTAKEN_MAX: usize = 1 << 20;
 
 impl Session {
     pub(super) fn take(&mut self, piece: Piece<'_>, heard: &mut Heard<'_>) -> Result<(), Fault> {
@@ -69,10 +71,7 @@ impl Session {
         match head.kind {
             kind::RST_STREAM => self.reset_by_peer(head, payload, heard),
             kind::SETTINGS => self.settings(head, payload),
-            kind::PING => {
-                self.ping(head, payload);
-                Ok(())
-            }
+            kind::PING => self.ping(head, payload),
             kind::GOAWAY => self.goaway(payload, heard),
             kind::WINDOW_UPDATE => self.window_update(head, payload, heard),
             // We have switched it off.
@@ -295,14 +294,24 @@ impl Session {
             }
         }
         frame::head(&mut self.out, 0, kind::SETTINGS, flag::ACK, 0);
-        Ok(())
+        self.replied()
     }
 
-    fn ping(&mut self, head: Head, payload: &[u8]) {
-        if !head.has(flag::ACK) {
-            frame::head(&mut self.out, 8, kind::PING, flag::ACK, 0);
-            self.out.extend_from_slice(payload);
+    fn ping(&mut self, head: Head, payload: &[u8]) -> Result<(), Fault> {
+        if head.has(flag::ACK) {
+            return Ok(());
         }
+        frame::head(&mut self.out, 8, kind::PING, flag::ACK, 0);
+        self.out.extend_from_slice(payload);
+        self.replied()
+    }
+
+    /// A reply that the peer has called for waits to be sent.
+    fn replied(&self) -> Result<(), Fault> {
+        if self.out.len() > UNTAKEN_MAX {
+            return Err(Fault::Flood);
+        }
+        Ok(())
     }
 
     fn goaway(&mut self, payload: &[u8], heard: &mut Heard<'_>) -> Result<(), Fault> {
