@@ -88,19 +88,22 @@ def load_lock(study_path: str, choices: Choices) -> Lock:
     from svload.run.trust import is_trusted, trust
 
     path = study.find_study(study_path)
-    lock = study.load_study(
-        path,
-        profile=choices.profile,
-        overrides=choices.overrides,
-        seed=choices.seed,
-        trusted=choices.trusted or choices.own or is_trusted(path),
-        authorised=choices.authorised,
-        kits=lab.kit_options(),
-        check_lab=lab.find_mistakes,
-        check_case=CaseChecks(),
-        measures=lab.measures,
-        monitored=_monitored_names,
-    )
+    try:
+        lock = study.load_study(
+            path,
+            profile=choices.profile,
+            overrides=choices.overrides,
+            seed=choices.seed,
+            trusted=choices.trusted or choices.own or is_trusted(path),
+            authorised=choices.authorised,
+            kits=lab.kit_options(),
+            check_lab=lab.find_mistakes,
+            check_case=CaseChecks(),
+            measures=lab.measures,
+            monitored=_monitored_names,
+        )
+    except SvloadError as error:
+        raise SvloadError(*map(_as_option, error.problems)) from error
     if choices.trusted:
         trust(path)
     if _why_trials(lock, choices) == "":
@@ -116,6 +119,17 @@ def load_lock(study_path: str, choices: Choices) -> Lock:
 
         lock = plant(lock, choices.plant, study.resolve)
     return lock
+
+
+def _as_option(problem: Problem) -> Problem:
+    """Return a problem of a value that was given beside the study by its option, where it has one."""
+    where = str(problem.details.get("where", ""))
+    if where not in _OPTIONS or not problem.place.startswith(f"override {where}"):
+        return problem
+    return replace(problem, place="", details={**problem.details, "where": _OPTIONS[where]})
+
+
+_OPTIONS = {"measure.duration": "--duration", "measure.replicates": "--replicates"}
 
 
 def _why_trials(lock: Lock, choices: Choices) -> str | None:
@@ -297,15 +311,17 @@ def run_lock(
     from svload import run
 
     carry_out(  # all refusals at once
+        lambda: _refuse_idle_bound(lock),
         lambda: must_be_trusted(lock, study_path),
         lambda: _refuse_hopeless_gates(lock),
         lambda: run.permitted_targets(case_configs(lock).values(), lock.authorised),
         lambda: must_be_possible(lock, choices),
         lambda: must_fit(lock, fleet=choices.elsewhere),
     )
+    reaches = _reaches(lock, choices)
     with writing(choices.out):
         begun = run.begin(lock, choices.out, held_certificates(lock))
-    return execute_run(begun, emit, choices, abort_if, early)
+    return execute_run(begun, emit, choices, abort_if, early, reaches)
 
 
 def demo(choices: Choices, emit: Emit) -> RunResult:
@@ -349,7 +365,7 @@ def resume(run_name: str | None, choices: Choices, emit: Emit) -> RunResult:
         )
     must_be_possible(lock, choices)
     must_fit(lock, fleet=choices.elsewhere)
-    return execute_run(found, emit, choices)
+    return execute_run(found, emit, choices, reaches=_reaches(lock, choices))
 
 
 def _as_sealed(found: RunDir) -> None:
@@ -480,6 +496,15 @@ def _comparisons(
     ]
 
 
+def _refuse_idle_bound(lock: Lock) -> None:
+    """Raise SvloadError usage if `--for` is given for a study whose planned blocks are all that it runs."""
+    from svload.run.policies.of_study import policy_of
+
+    if lock.measure.within_s is not None and policy_of(lock) is None:
+        reason = "--for bounds the blocks that a gate or measure.until adds, and this study adds none"
+        raise fail("usage", reason=reason, hint="Leave it out, or write measure.until in the study.")
+
+
 def _refuse_hopeless_gates(lock: Lock) -> None:
     """Raise SvloadError study-undecidable if no outcome could decide a gate."""
     if not any(comparison.fail_if for comparison in lock.comparisons):
@@ -501,17 +526,24 @@ def execute_run(
     choices: Choices,
     abort_if: AbortIf = _never,
     early: EarlyHands | None = None,
+    reaches: tuple[Reach, ...] = (),
 ) -> RunResult:
-    """Run what is not sealed yet and analyse it; safe to call again after any crash. Raises SvloadError
-    run-busy if another process runs it."""
+    """Run what is not sealed yet and analyse it; safe to call again after any crash. `reaches` are the
+    machines that take part, if this one doesn't make the load. Raises SvloadError run-busy if another process
+    runs it."""
     from svload.store import hold_run
 
     with hold_run(found):
-        return _execute_held(found, emit, choices, abort_if, early)
+        return _execute_held(found, emit, choices, abort_if, early, reaches)
 
 
 def _execute_held(
-    found: RunDir, emit: Emit, choices: Choices, abort_if: AbortIf, early: EarlyHands | None
+    found: RunDir,
+    emit: Emit,
+    choices: Choices,
+    abort_if: AbortIf,
+    early: EarlyHands | None,
+    reaches: tuple[Reach, ...],
 ) -> RunResult:
     from svload import analysis, run
     from svload.store import Journal
@@ -530,7 +562,7 @@ def _execute_held(
         authorised=choices.authorised,
         host_settings=choices.host_settings,
         trusted=may_administer(found, lock, choices.trusted),
-        reaches=_reaches(lock, choices),
+        reaches=reaches,
         need_bytes=round(analysis.size_of_run(lock, configs)),
     )
     outcome = run.execute(found, options)
