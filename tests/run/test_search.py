@@ -120,7 +120,7 @@ def test_a_url_is_a_study_of_its_own(tmp_path: Path) -> None:
         ({"most": 900_000}, "capacity needs more than this machine can provide"),
         ({"least": 10, "most": 5}, "a search from 10 to 5 has no range"),
         ({"least": 20_000}, "a search from 20,000 to"),
-        ({"profile": "x"}, "There is no profile “x”"),
+        ({"profile": "x"}, "--profile applies to a study"),
     ],
 )
 def test_a_mistake_of_a_url_names_its_option(tmp_path: Path, asked: dict[str, Any], text: str) -> None:

@@ -113,6 +113,9 @@ def searched_lock(ask: CapacityAsk, choices: Choices) -> Iterator[Lock]:
     """Yield the study's lock with the search in it. The study written for a URL is removed where what follows
     refuses the run."""
     bare = bool(_URL.match(ask.target))
+    if bare and (option := _only_of_studies(ask, choices)):
+        reason = f"{option} applies to a study, and {ask.target} is a URL"
+        raise fail("usage", reason=reason, hint="Leave it out.")
     if not bare and (
         replace(ask.of_url, seed=None, duration=None) != QuickLoad(ask.target) or ask.files != LoadFiles()
     ):
@@ -133,6 +136,17 @@ def searched_lock(ask: CapacityAsk, choices: Choices) -> Iterator[Lock]:
         yield _searched(ask, replace(choices, own=bare), study)
 
 
+def _only_of_studies(ask: CapacityAsk, choices: Choices) -> str:
+    """Return the first typed option that does not apply to a URL; "" if there is none."""
+    typed = {
+        "--over": ask.over,
+        "--profile": choices.profile,
+        "--only": choices.only,
+        "--trust": choices.trusted,
+    }
+    return next((option for option, value in typed.items() if value), "")
+
+
 def _searched(ask: CapacityAsk, chosen: Choices, study: str) -> Lock:
     bare = chosen.own
     if not bare and ask.over and ask.least is not None and ask.most is not None:
@@ -147,11 +161,12 @@ def _searched(ask: CapacityAsk, chosen: Choices, study: str) -> Lock:
         lock = load_lock(study, chosen)
         factor = _open_factor(ask, lock)
         least, most = _ends(ask, factor)
+        _must_matter(ask, lock, factor[0], (least, most))
         most = _carried(lock, factor[0], least, most, shrinks=bare and ask.most is None)
     except SvloadError as error:
         raise (_as_typed(error, study) if bare else error) from error
     (config,) = case_configs(lock).values()
-    search = _search(ask, config, factor[0], least, most)
+    search = _search(ask, config, factor[0], least, most, bare)
     trial_s = (config.ramp_ns + lock.measure.duration_ns) / 1e9 + _BESIDE_S
     if ask.within_s is not None:
         given_up_s = _given_up_s(ask) if bare else None
@@ -217,6 +232,20 @@ def _ends(ask: CapacityAsk, factor: tuple[str, tuple[float, float]]) -> tuple[in
     return max(low, 1), high
 
 
+def _must_matter(ask: CapacityAsk, lock: Lock, over: str, ends: tuple[int, int]) -> None:
+    """Raise SvloadError usage if the factor changes nothing between the ends of the search."""
+    from svload.model.plan import Point
+
+    (case,) = lock.valid_cases
+    first, last = (case_config(lock, case, Point(values={over: end})) for end in ends)
+    if first == last.model_copy(update={"case": first.case}):
+        raise fail(
+            "usage",
+            reason=f"nothing in {ask.target} depends on {over}, so there is nothing to search",
+            hint=f'Write vus: "${{{over}}}" in the study, or name another factor with --over.',
+        )
+
+
 def _carried(lock: Lock, over: str, least: int, most: int, *, shrinks: bool) -> int:
     """Return `most`, or, if it `shrinks`, the largest repeated half of it that this machine can generate.
     Raises SvloadError plan-too-large."""
@@ -230,7 +259,9 @@ def _carried(lock: Lock, over: str, least: int, most: int, *, shrinks: bool) -> 
     return most
 
 
-def _search(ask: CapacityAsk, config: CaseConfig, over: str, least: int, most: int) -> CapacitySearch:
+def _search(
+    ask: CapacityAsk, config: CaseConfig, over: str, least: int, most: int, bare: bool
+) -> CapacitySearch:
     from svload.analysis.failures import OF_SUCCESS
     from svload.model.study import CapacitySearch
 
@@ -250,7 +281,7 @@ def _search(ask: CapacityAsk, config: CaseConfig, over: str, least: int, most: i
     if not texts:
         raise fail(
             "usage",
-            reason="a search needs a criterion, but the study has no threshold",
+            reason=f"a search needs a criterion{'' if bare else ', but the study has no threshold'}",
             hint='Write --that "p95 <= 200 ms and success_rate >= 99.9 %", or --until "gain < 10 %".',
         )
     criteria = [_criterion(text, config) for text in texts]
