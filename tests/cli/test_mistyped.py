@@ -84,6 +84,8 @@ MISTYPED = {
     f"capacity {URL} --that 'p95 < 1 s' --profile demo": "--profile applies to a study",
     f"capacity {URL} --that 'p95 < 1 s' --only TC1": "--only applies to a study",
     "capacity s --that 'p95 < 1 s' --over users --from 1 --to 9": "nothing in s depends on users",
+    "lab down nothing": "there is no lab nothing. Labs that are up: none.",
+    "lab reset": "no lab is up. Start one with “svload lab up STUDY”",
     "fleet install -i hosts --profile demo": "--profile applies to a study",
     "resume --out nowhere": "There is no unfinished run at “nowhere”",
     "plan s --only ,": "--only , names no case",

@@ -159,10 +159,9 @@ def _only_lab() -> str:
     from svload.run.kept import kept_labs
 
     labs = kept_labs()
-    if len(labs) != 1:
-        raise fail(
-            "usage",
-            reason=f"{len(labs)} labs are up",
-            hint="Name one: " + ", ".join(str(lab["id"]) for lab in labs) if labs else "",
-        )
+    if not labs:
+        raise fail("usage", reason="no lab is up", hint="Start one with “svload lab up STUDY”.")
+    if len(labs) > 1:
+        names = ", ".join(str(lab["id"]) for lab in labs)
+        raise fail("usage", reason=f"{len(labs)} labs are up", hint=f"Name one: {names}.")
     return str(labs[0]["id"])

@@ -120,9 +120,9 @@ def ask(lab_id: str, what: str) -> dict[str, Any]:
         found = dict(json.loads(answer))
     except (OSError, ValueError) as why:
         known = ", ".join(lab["id"] for lab in kept_labs()) or "none"
-        raise fail(
-            "usage", reason=f"No lab {lab_id} answers ({why})", hint=f"Labs that are up: {known}."
-        ) from why
+        missing = isinstance(why, FileNotFoundError)
+        reason = f"there is no lab {lab_id}" if missing else f"the lab {lab_id} does not answer ({why})"
+        raise fail("usage", reason=reason, hint=f"Labs that are up: {known}.") from why
     if problems := found.get("problems"):
         raise _reported(problems)
     return found
