@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import typer
 
+from svload.cli.app import app
 from svload.cli.plain import App
 
 
@@ -75,3 +76,12 @@ def test_what_is_plain_needs_no_typer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "typer._adapters", None)
     words = ["word", "--count", "7", "--rate", "2.5", "--each", "a", "--file", "/nowhere/x", "--flag"]
     assert answer(App(), words) == ("word", 7, 2.5, ["a"], Path("/nowhere/x"), True)
+
+
+def test_an_argument_with_a_default_can_be_left_out() -> None:
+    """Arguments are filled from the left, so none that is required may follow one with a default."""
+    commands: list[Any] = [typer.main.get_command(app)]
+    for command in commands:
+        commands += getattr(command, "commands", {}).values()
+        required = [one.required for one in command.params if one.param_type_name == "argument"]
+        assert required == sorted(required, reverse=True), command.name

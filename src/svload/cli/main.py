@@ -98,7 +98,7 @@ def _usage(error: Any) -> int:
     was meant)."""
     from svload.model.errors import ExitCode, fail
 
-    text = str(error.format_message())
+    text = str(error.format_message()).replace("Value error, ", "")  # pydantic's words
     if "\n" in text:
         print(text, file=sys.stderr)
     else:

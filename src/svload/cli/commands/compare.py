@@ -126,6 +126,7 @@ def _only_of_urls(typed: Typed, flags: dict[str, Any]) -> str:
     """Return the first typed option that does not apply to runs; "" if there is none."""
     for one in fields(typed):
         value = getattr(typed, one.name)
-        if one.name not in _OF_RUNS and value and value != one.default.default:  # type: ignore[union-attr]
+        given = value not in (None, (), one.default.default)  # type: ignore[union-attr]
+        if one.name not in _OF_RUNS and given:
             return str(one.default.param_decls[0])  # type: ignore[union-attr]
     return next((f"--{name.replace('_', '-')}" for name, value in flags.items() if value is not None), "")

@@ -69,6 +69,8 @@ def doctor(
 
     if profile is not None and study is None:
         raise fail("usage", reason="--profile applies to a study", hint="Name the study as well.")
+    if no_wait and not certify:
+        raise fail("usage", reason="--no-wait applies to --certify", hint="Leave it out, or add --certify.")
     if certify:
         from svload.cli.output import live
 

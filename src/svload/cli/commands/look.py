@@ -32,7 +32,8 @@ class Described(StrEnum):
     FINDINGS = "findings"
 
 
-RUN = typer.Argument("latest", help="A run's folder or name, a pack, or “latest”.")
+RUN_HELP = "A run's folder or name, a pack, or “latest”."
+RUN = typer.Argument("latest", help=RUN_HELP)
 
 
 def register(app: typer.Typer) -> None:
@@ -118,6 +119,8 @@ def report(
 
     if markdown and json:
         raise fail("usage", reason="--markdown and --json can't be combined", hint="Use one of them.")
+    if markdown and figures is not None:
+        raise fail("usage", reason="--markdown and --figures can't be combined", hint="Use two commands.")
     if tables is not None and (markdown or figures is not None):
         reason = "--tables is for a whole report, which --figures and --markdown don't generate"
         raise fail("usage", reason=reason, hint="Use two commands.")
@@ -125,9 +128,9 @@ def report(
     report_damage(run, _out(out))
     if figures is not None:
         _say_files(api.figures(run, figures, _out(out)), json)
+        return
     if markdown:
         typer.echo(api.summary(run, _out(out)), nl=False)
-    if figures is not None or markdown:
         return
     found = api.find_run(run, _out(out))
     if own is not None and tables is not None:
@@ -199,7 +202,7 @@ def _say_files(files: Sequence[Path], as_json: bool) -> None:
 
 
 def query(
-    run: str = RUN,
+    run: str = typer.Argument(help=RUN_HELP),
     sql: str = typer.Argument(
         help="A SELECT over the views cases, trials, groups, intervals, histograms, samples, probe, asked, monitors, "
         "verdicts, checks, metrics."
