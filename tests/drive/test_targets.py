@@ -14,7 +14,7 @@ from tests.servers import speaking
 
 from svload.drive.probe import probe
 from svload.drive.share.cut import redirect_tls
-from svload.drive.targets import allowed_blocks, is_authorised, parse_url, resolve_target
+from svload.drive.targets import allowed_blocks, is_authorised, parse_url, resolve_target, system_authorities
 from svload.model.errors import SvloadError, fail
 from svload.model.executors import ConstantVus
 from svload.model.facts import Endpoint
@@ -116,6 +116,13 @@ def test_a_socket_is_authorised_by_its_path(tmp_path: Path):
 
 
 LAB = {"ca_pem": "LAB"}
+
+
+def test_a_system_without_authorities_is_told_an_option_of_every_command(monkeypatch: pytest.MonkeyPatch):
+    """Only some commands have --ca as a second name."""
+    monkeypatch.setattr("ssl.SSLContext.get_ca_certs", lambda *_, **__: [])
+    with pytest.raises(SvloadError, match="--cacert"):
+        system_authorities.__wrapped__()
 
 
 @pytest.mark.parametrize(

@@ -182,7 +182,7 @@ def system_authorities() -> str:
         raise fail(
             "lab-failed",
             reason="this system has no certificate authorities to verify HTTPS with",
-            hint="Install ca-certificates, or name the server's own authority (--ca, ca_file).",
+            hint="Install ca-certificates, or name the server's own authority (--cacert, ca_file).",
         )
     return "".join(ssl.DER_cert_to_PEM_cert(one) for one in known)
 
