@@ -181,6 +181,8 @@ def test_a_time_out_that_was_typed_stays(tmp_path: Path, typed: str) -> None:
         ({"that": "speed <= 3"}, "speed"),
         ({"that": "throughput >= 500/s"}, "grows with the load"),
         ({"until": "gain < ten"}, "expected a gain"),
+        ({"until": "gain < 0 %"}, "expected a gain between 0 and 100 %"),
+        ({"until": "gain < 100 %"}, "expected a gain between 0 and 100 %"),
         ({"until": "gain < 10 %", "that": CRITERION}, "without --that"),
         ({"until": "gain < 10 %", "at_least": 5}, "--at-least"),
         ({"that": CRITERION, "at_least": 500}, "500 is not between 1 and 400"),

@@ -310,10 +310,10 @@ def _needed(ask: CapacityAsk, least: int, most: int) -> int | None:
 
 def _gain(ask: CapacityAsk) -> float:
     found = _GAIN.fullmatch(ask.until)
-    if ask.that or not found:
+    if ask.that or not found or not 0 < float(found["percent"]) < 100:
         raise fail(
             "usage",
-            reason=f"--until {ask.until}: expected a gain, without --that",
+            reason=f"--until {ask.until}: expected a gain between 0 and 100 %, without --that",
             hint='Write --until "gain < 10 %".',
         )
     return float(found["percent"]) / 100
