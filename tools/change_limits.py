@@ -80,8 +80,8 @@ class _Readers:
         self.seconds[report.nodeid] += report.duration
 
     def of(self, name: str) -> list[str]:
-        """Return the tests that read it, the quickest first, then the others of their files, which may see what
-        a shared fixture made: all tests, if it was read before any test ran."""
+        """Return the tests that read it, the quickest first, then the others of their files, which may see
+        what a shared fixture made: all tests, if it was read before any test ran."""
         known = self.tests[name]
         if "" in known or not known:
             return sorted(self.seconds, key=lambda test: self.seconds[test])

@@ -361,7 +361,11 @@ def test_what_is_chosen_and_what_is_no_gate_stays(load: Callable[..., Lock], old
         ("{kit: stone,", "{kit: stone, port: 8080,", "only one of them can have this port (lab.web.port)"),
         ("traffic:", "faults: [{at: 1s, stop: web}]\ntraffic:", "a fault would hit"),
         ("lab:", 'lab:\n  db: {at: "http://127.0.0.1:80"}', "db is already running"),
-        ("factor: build, baseline: old", "factor: path, baseline: a", "path changes the requests, not a server"),
+        (
+            "factor: build, baseline: old",
+            "factor: path, baseline: a",
+            "path changes the requests, not a server",
+        ),
         ("{kit: stone,", "{kit: stone, memory: 5 GiB,", "2 sides declare 10 GiB of memory"),
         ("traffic:", "data: {things: {in: web, count: 1000, size: 5 MiB}}\ntraffic:", "2 sides declare 9.77 GiB of data"),
     ],

@@ -178,8 +178,8 @@ def saturated_levels(
     throughput is flat while response rises is SATURATED."""
     texts = {
         point.case: (
-            f"{curve.group}: throughput stays at {show_number(point.throughput_rps, 4)}/s while {curve.factor} and response time "
-            "rise: the server works at its limit."
+            f"{curve.group}: throughput stays at {show_number(point.throughput_rps, 4)}/s while {curve.factor} and "
+            "response time rise: the server works at its limit."
         )
         for curve in curves
         for point in curve.points

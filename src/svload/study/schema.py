@@ -429,7 +429,10 @@ class ThresholdPart(Part):
     def hint(cls, key: str, written: Any) -> str:
         """Return the equivalent of k6's `abortOnFail`, or the form of a criterion."""
         if key == ABORTS:
-            return "A threshold is judged after its trial; to end a run during the load, use abort_if (response.p95 > 2 s, api.rss > 2 GiB)."
+            return (
+                "A threshold is judged after its trial; to end a run during the load, use abort_if "
+                "(response.p95 > 2 s, api.rss > 2 GiB)."
+            )
         known = key in cls.model_fields or closest(key, cls.model_fields)
         return "" if known else "Write a criterion as one text, such as response.p95 < 200 ms."
 

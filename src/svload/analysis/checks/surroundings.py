@@ -144,8 +144,8 @@ def _ports(trial: TrialData, context: Context) -> Iterator[str]:
         rate = group.summary.connections_opened / lasted_s / max(len(group.spec.source_addresses), 1)
         if group.spec.close == "fin" and rate > most:
             yield (
-                f"{group.name} opened {show_number(rate)} new connections per second from each address, but the local ports "
-                f"allow {show_number(most)}"
+                f"{group.name} opened {show_number(rate)} new connections per second from each address, but the "
+                f"local ports allow {show_number(most)}"
             )
 
 
