@@ -327,5 +327,5 @@ def test_its_words_name_what_ran_and_how_it_was_sampled() -> None:
     found = sampled_how(stacks(sampler_cpu_s=0.05, lost=3), "TC1.r1")
     assert "100 samples of files in TC1.r1 alone, 50 a second of CPU: 2 s of CPU in 10 s" in found
     assert "perf itself took 50 ms of CPU" in found
-    assert "Of the whole machine's samples 3 got lost" in found
+    assert "Of the whole machine's samples 3 were lost" in found
     assert "perf itself" not in sampled_how(stacks(), "TC1.r1")

@@ -94,7 +94,7 @@ def _uses(readings: Readings, service: str, monitor: str, limit: Limit, window: 
 
 
 def _shares(series: Series, bound: Series | float, counter: bool) -> _Use | None:
-    """Return used over limit at each reading; for a counter, the growth a second since the reading before.
+    """Return used over limit at each reading; for a counter, the growth a second since the previous reading.
     Without a limit, return nothing."""
     at, used = series
     if counter:

@@ -33,7 +33,7 @@ from svload.watch.series import SeriesWriter
 SHORTEST_INTERVAL_S = 0.05
 LONGEST_BACKOFF_S = 30
 METRICS: Mapping[str, str] = {
-    "cpu_ratio": "CPU of this process and its helpers over wall time since the reading before: what watching costs",
+    "cpu_ratio": "CPU of this process and its helpers over wall time since the previous reading: what watching costs",
     "pass_seconds": "how long reading everything took",
     "missed_total": "number of readings left out because an earlier one took too long",
 }

@@ -18,7 +18,7 @@ from svload.model.units import show_duration, show_number, show_percent
 from svload.store import TrialData
 
 GC_PAUSE = "gc_pause_seconds"
-"""The metric of a virtual machine's monitor for the longest pause since the reading before."""
+"""The metric of a virtual machine's monitor for the longest pause since the previous reading."""
 LEAST_LOOK_UP_NS = 10_000
 """Looking up an address that is already known takes less than this; asking the resolver takes more."""
 

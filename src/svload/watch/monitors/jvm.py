@@ -36,7 +36,7 @@ class JvmMonitor(Monitor):
         "heap_limit_bytes": "largest heap that it may have (-Xmx)",
         "gc_total": "number of collections, concurrent ones' pauses included",
         "gc_seconds_total": "time in collections, all collectors together",
-        "gc_pause_seconds": "the longest collection since the reading before; where there were several, "
+        "gc_pause_seconds": "the longest collection since the previous reading; where there were several, "
         "their mean or the last, whichever is longer",
         "threads": "number of live threads",
         "out_of_memory_total": "number of OutOfMemoryErrors in its log since svload began to watch it",

@@ -64,7 +64,7 @@ class OthersMonitor(Monitor):
         "cpu_seconds_total": "CPU time of all of them",
         "concerned_seconds_total": "of it what was used on the cores where servers and load ran just then, as a share "
         "of these cores' time",
-        "cpu_seconds": "of those that used most: CPU time since the reading before, ended children included",
+        "cpu_seconds": "of the largest users: CPU time since the previous reading, ended children included",
         "pid": "number of such a process; the entity is `name pid user command`, and of the command it has "
         "the program and the first file",
     }

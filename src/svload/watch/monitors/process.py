@@ -58,7 +58,7 @@ class ProcessMonitor(Monitor):
         _FULLEST: "number of open descriptors of the process that is nearest to its limit",
         _LIMIT: "number of descriptors that this process may have, its soft limit",
         "cores_allowed": "number of cores that they may run on",
-        "hot_core_ratio": "busy time of the busiest of these cores since the reading before, whoever used "
+        "hot_core_ratio": "busy time of the busiest of these cores since the previous reading, whoever used "
         "it; only where they are pinned to some of the machine's",
     }
     limits = (
