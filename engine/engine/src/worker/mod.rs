@@ -17,6 +17,7 @@ mod upload;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 use std::io;
+use std::sync::PoisonError;
 
 use self::alarm::Alarm;
 use self::http2::{Lines, Multiplexes};
@@ -27,7 +28,7 @@ use crate::clock::Clock;
 use crate::conn::{ConnKey, Conns};
 use crate::executor::{self, Executor};
 use crate::plan::{Endpoint, GroupPlan, Plan};
-use crate::progress::{Control, Recent};
+use crate::progress::{Control, Post, Recent};
 use crate::record::{GroupRecord, RecordPlan};
 use crate::sets::{RowSet, Sets};
 use crate::share::Record;
@@ -241,7 +242,8 @@ impl<'a> Worker<'a> {
         }
         let now_ns = self.tick();
         (0..self.groups.len()).for_each(|g| self.close_group(g, now_ns));
-        self.post();
+        let board = self.control.boards[self.thread].lock();
+        self.post_to(&mut board.unwrap_or_else(PoisonError::into_inner));
         Ok(Outcome {
             ends_ns: self.groups.iter().map(|group| group.end_ns).collect(),
             records: self.groups.into_iter().map(|group| group.record).collect(),
@@ -460,14 +462,18 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Posts progress and bounds the memory of the histograms.
+    /// Posts progress and bounds the memory of the histograms; while the board is being read, not before the next time.
     fn post(&mut self) {
         self.next_post_ns = self.now_ns + POST_PERIOD_NS;
-        self.unposted = false;
-        let Ok(mut board) = self.control.boards[self.thread].try_lock() else {
-            return;
-        };
-        for (group, post) in self.groups.iter_mut().zip(board.iter_mut()) {
+        let control = self.control;
+        if let Ok(mut board) = control.boards[self.thread].try_lock() {
+            self.unposted = false;
+            self.post_to(&mut board);
+        }
+    }
+
+    fn post_to(&mut self, board: &mut [Post]) {
+        for (group, post) in self.groups.iter_mut().zip(board) {
             let totals = &group.record.totals;
             (post.due, post.begun, post.ok, post.failed) =
                 (totals.due, totals.begun, totals.ok, totals.failed);
@@ -550,4 +556,51 @@ fn run_queue_ns() -> i64 {
         .as_ref()
         .and_then(sys::read_schedstat);
     read.map_or(0, |(_, waited_ns)| waited_ns)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+    use std::time::Duration;
+
+    use indexmap::IndexMap;
+    use serde_json::json;
+
+    use super::*;
+
+    /// A share whose one request may go nowhere.
+    fn plan() -> Plan {
+        let executor = json!({"kind": "per-vu-iterations", "vus": 1, "iterations": 1});
+        let request = json!({"name": "get", "method": "GET", "endpoint": "http://a", "path": [], "timeout_ns": 1_000});
+        let share = json!({
+            "format": 1, "id": "load.0", "seed": 7, "start_at_ns": 0, "interval_ns": 1_000_000, "window_ns": [0, 1_000_000],
+            "endpoints": {"http://a": {"address": "127.0.0.1:9", "tls": null}}, "allowed": [],
+            "groups": [{
+                "name": "load", "client": "engine", "connection": "keep-alive", "record": "rows", "stop_offset_ns": 1_000_000_000,
+                "executor": executor, "request": request,
+            }],
+        });
+        let none = IndexMap::new();
+        Plan::new(
+            &crate::share::parse(&share.to_string(), &none).unwrap(),
+            &none,
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn the_last_post_is_made_though_the_board_is_being_read() {
+        let (plan, control) = (plan(), Control::new(1, 1).unwrap());
+        let clock = Clock::starting_at(sys::monotonic_ns());
+        let outcome = thread::scope(|scope| {
+            let board = control.boards[0].lock().unwrap();
+            let worker = scope.spawn(|| Worker::new(&plan, &control, 0, clock)?.run());
+            thread::sleep(Duration::from_millis(200));
+            drop(board);
+            worker.join().unwrap().unwrap()
+        });
+        let posted = control.boards[0].lock().unwrap()[0].clone();
+        assert_eq!((posted.begun, posted.failed), (1, 1));
+        assert_eq!(outcome.records[0].totals.failed, 1);
+    }
 }
