@@ -141,6 +141,7 @@ MISTYPED = {
     "run 001-svload --profile dmeo": "There is no profile",
     "run 001-svload --profile demo --only TC99": "There is no case TC99",
     "demo --plant no-luck": "no planted fault",
+    "demo --plant no-hits --only TC0": "Plant it in svload demo without --only",
     "resume no-such-run": "There is no run",
     "lab up 001-svload --for ever": "--for ever",
     "frobnicate": "No such command",

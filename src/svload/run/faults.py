@@ -32,9 +32,8 @@ def plant(lock: Lock, fault: str, resolve: Callable[[Lock, Case], CaseConfig]) -
         )
     fitting = [case for case in lock.valid_cases if _fits(fault, resolve(lock, case))]
     if not fitting:
-        raise fail(
-            "usage", reason=f"No case of this study can show “{fault}”", hint="Plant it in svload demo."
-        )
+        reason = f"none of the chosen cases can show “{fault}”"
+        raise fail("usage", reason=reason, hint="Plant it in svload demo without --only.")
     return lock.model_copy(update={"plants": {fitting[-1].name: fault}})
 
 
