@@ -5,11 +5,17 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 from tests.servers import completed
 from tests.support import make_run
+
+from svload.api import RunResult
+from svload.model.errors import ExitCode, fail
+from svload.run.execution import Outcome
+from svload.store import RunDir
 
 STUDY = """\
 name: t
@@ -206,6 +212,14 @@ def test_ctrl_c_is_reported(say: Say, monkeypatch: pytest.MonkeyPatch):
 
     monkeypatch.setattr("svload.api.verify", pressed)
     assert say("verify r") == (130, "svload: interrupted\n")
+
+
+def test_ctrl_c_while_a_load_waits_for_another_names_no_trials(say: Say, monkeypatch: pytest.MonkeyPatch):
+    stopped = Outcome(ExitCode.INTERRUPTED, 0, 1, False, error=fail("interrupted", run="load-1"))
+    ended = RunResult(RunDir(Path("load-1")), stopped, None, {}, ExitCode.INTERRUPTED)
+    monkeypatch.setattr(import_module("svload.api.load"), "run_study", lambda *_: ended)
+    said = "svload: Interrupted; the load was stopped before its end. [load-interrupted]\n"
+    assert say(f"load {URL} -d 0.3s") == (130, said)
 
 
 IMPORTING = """

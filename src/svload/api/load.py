@@ -200,6 +200,8 @@ def _unkept(problem: Problem) -> Problem:
     inspect."""
     from svload.run.attempts import without_logs  # not before agent and generator are started
 
+    if problem.code == "interrupted":
+        return fail("load-interrupted").problems[0]
     found = without_logs(problem, "Add --out DIR to keep the run with its logs.")
     return replace(found, place="" if found.place.startswith("lab.") else found.place)
 
