@@ -116,6 +116,8 @@ pub struct Slot {
     pub exchange: Exchange,
     /// Reads ask for the kernel's stamp.
     pub stamped: bool,
+    /// How late the answers of earlier hops were read in all; [`NEVER`] where that is not known of each.
+    pub earlier_lag_ns: i64,
     pub ever_written: bool,
     pub deadline_ns: i64,
     /// The deadline heap holds an entry for this slot at this time.
@@ -149,6 +151,7 @@ impl Slot {
         };
         self.asker = start.asker();
         self.stamped = false;
+        self.earlier_lag_ns = 0;
         self.ever_written = false;
     }
 
@@ -277,6 +280,22 @@ impl Slot {
         }
     }
 
+    /// An answer leads to another hop: how late it was read is put by for the request.
+    pub fn put_read_lag_by(&mut self) {
+        self.add_earlier_read_lag();
+        self.earlier_lag_ns = std::mem::replace(&mut self.sample.read_lag_ns, NEVER);
+    }
+
+    /// The request's read lag is that of all its hops, where each is known.
+    pub fn add_earlier_read_lag(&mut self) {
+        let sample = &mut self.sample;
+        if self.earlier_lag_ns == NEVER {
+            sample.read_lag_ns = NEVER;
+        } else if sample.read_lag_ns != NEVER {
+            sample.read_lag_ns += self.earlier_lag_ns;
+        }
+    }
+
     /// Whether any byte of the hop's answer came.
     pub fn touched(&self) -> bool {
         self.sample.first_byte_ns != NEVER
@@ -304,6 +323,24 @@ impl Keeper for Vec<Slot> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_read_lag_of_a_request_is_that_of_all_its_hops() {
+        let of_hops = |earlier_ns: &[i64], last_ns: i64| {
+            let mut slot = Slot::default();
+            for lag_ns in earlier_ns {
+                slot.sample.read_lag_ns = *lag_ns;
+                slot.put_read_lag_by();
+            }
+            slot.sample.read_lag_ns = last_ns;
+            slot.add_earlier_read_lag();
+            slot.sample.read_lag_ns
+        };
+        assert_eq!((of_hops(&[], 5), of_hops(&[7, 0], 5)), (5, 12));
+        // One that is not known makes the sum unknown.
+        let unknown = [of_hops(&[7], NEVER), of_hops(&[NEVER, 7], 5)];
+        assert_eq!(unknown, [NEVER; 2]);
+    }
 
     #[test]
     fn a_round_knows_its_rows_in_little_room() {

@@ -148,7 +148,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "pretransfer_ns": "curl's time_pretransfer, from begun",
         "redirect_ns": "curl's time_redirect: all hops before the last; 0 without",
         "redirects": "redirects that were followed",
-        "read_lag_ns": "read − the kernel's receive stamp; −1: not sampled",
+        "read_lag_ns": "read − the kernel's receive stamp, summed over hops; −1: not sampled",
         "share": "the generator: its place in `generators` of summary.json, from 0",
     },
     "rows": {

@@ -19,7 +19,7 @@ impl Worker<'_> {
 
     /// Writes the request on a connection that stands.
     pub(super) fn send(&mut self, g: usize, s: u32, key: ConnKey) {
-        let stamped = self.groups[g].stamping.takes(self.now_ns);
+        let stamped = self.groups[g].measures_read_lag(s, self.now_ns);
         let Some(conn) = self.conns.get_mut(key) else {
             return;
         };
@@ -279,6 +279,7 @@ impl Worker<'_> {
             group.idle.extend(home);
         }
         slot.phase = Phase::Idle;
+        slot.add_earlier_read_lag();
         let answer = slot.exchange.answer();
         let sample = &mut slot.sample;
         sample.done_ns = self.now_ns;

@@ -29,7 +29,7 @@ use crate::conn::{ConnKey, Conns};
 use crate::executor::{self, Executor};
 use crate::plan::{Endpoint, GroupPlan, Plan};
 use crate::progress::{Control, Post, Recent};
-use crate::record::{GroupRecord, RecordPlan};
+use crate::record::{GroupRecord, RecordPlan, NEVER};
 use crate::sets::{RowSet, Sets};
 use crate::share::Record;
 use crate::sys::{self, Epoll, Events};
@@ -75,6 +75,16 @@ impl GroupRun<'_> {
     #[inline]
     fn load_ns(&self, real_ns: i64) -> i64 {
         self.plan.load_time.load_ns(real_ns)
+    }
+
+    /// Whether the read lag of a slot's request that is sent now is measured: of all its hops, or of none.
+    #[inline]
+    fn measures_read_lag(&mut self, s: u32, now_ns: i64) -> bool {
+        let slot = &self.slots[s as usize];
+        match slot.sample.redirects {
+            0 => self.stamping.takes(now_ns),
+            _ => slot.earlier_lag_ns != NEVER,
+        }
     }
 }
 

@@ -191,6 +191,7 @@ impl Worker<'_> {
         let answer = slot.exchange.answer();
         group.record.hop_status[usize::from(answer.status)] += 1;
         slot.sample.redirects += 1;
+        slot.put_read_lag_by();
         slot.sample.redirect_ns = now_ns - slot.sample.begun_ns;
         slot.sample.header_bytes += answer.header_bytes as u32;
         slot.sample.received_bytes += answer.received_bytes;

@@ -320,6 +320,7 @@ fn redirects_are_followed_as_children() {
     assert_eq!(ran.count("connections_opened"), 2);
     assert!(ran.samples("redirects").iter().all(|n| *n == 1));
     assert!(ran.samples("redirect_ns").iter().all(|ns| *ns > 0));
+    assert!(ran.samples("read_lag_ns").iter().any(|ns| *ns >= 0));
     assert!(ran.samples("body_bytes").iter().all(|n| *n == 7));
 }
 

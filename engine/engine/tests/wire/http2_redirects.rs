@@ -42,6 +42,7 @@ fn hops_use_the_connection_and_are_counted_apart() {
         (30, 1)
     );
     assert!(ran.samples("redirects").iter().all(|hops| *hops == 2));
+    assert!(ran.samples("read_lag_ns").iter().any(|ns| *ns >= 0));
     let (redirect, written, begun) = (
         ran.samples("redirect_ns"),
         ran.samples("written_ns"),

@@ -253,9 +253,10 @@ impl Worker<'_> {
             return;
         };
         let group = &mut self.groups[link.group];
+        let stamped = group.measures_read_lag(s, self.now_ns);
         let (plan, slot) = (group.plan, &mut group.slots[s as usize]);
-        slot.stamped = group.stamping.takes(self.now_ns);
-        if slot.stamped {
+        slot.stamped = stamped;
+        if stamped {
             conn.stamp_receives();
             link.sampled += 1;
         }
