@@ -337,7 +337,7 @@ def test_a_block_that_is_late_in_half_of_its_rounds_keeps_a_gate_open(
 
 
 def test_a_percentile_over_all_requests_that_lies_among_failures_is_no_pass(closed: Bench) -> None:
-    """Four of ten rounds fail 60 % of their requests: a median of rounds hides that their p95 is a time-out."""
+    """Four of ten rounds fail 60 % of their requests: a median of rounds hides that a p95 is a time-out."""
     p95 = "probe.response.p95"
     trials = [with_metrics(one, response__p95=one.metrics[P50]) for one in blocks(FLAT, MATCHED[:1])]
     for failing, outcomes in ((0, ("no difference", "pass")), (4, ("open", "open"))):

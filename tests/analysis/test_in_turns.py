@@ -207,10 +207,16 @@ def test_the_side_that_defers_work_is_not_hidden_by_the_other() -> None:
 def test_a_failed_request_in_flight_is_seen_whatever_is_compared(metric: str) -> None:
     """The third one times out in the next turn, and waited for a slot before."""
     columns = {
-        "due_ns": [110, 120, 130, 410], "ready_ns": [110, 120, 140, 410], "begun_ns": [110, 120, 140, 410],
-        "done_ns": [115, 126, 300, 417], "error": [0, 0, 1, 0], "connection": [1, 1, 1, 1],
-        "read_lag_ns": [-1] * 4, "lag_ns": [0] * 4, "ok": [True, True, False, True],
-    }  # fmt: skip
+        "due_ns": [110, 120, 130, 410],
+        "ready_ns": [110, 120, 140, 410],
+        "begun_ns": [110, 120, 140, 410],
+        "done_ns": [115, 126, 300, 417],
+        "error": [0, 0, 1, 0],
+        "connection": [1, 1, 1, 1],
+        "read_lag_ns": [-1] * 4,
+        "lag_ns": [0] * 4,
+        "ok": [True, True, False, True],
+    }
     requests, _ = _requests({name: np.array(one) for name, one in columns.items()}, TURNS, metric)
     assert list(in_flight(requests, TURNS)) == [True, False]
     assert list(waits(requests, TURNS)) == [True, False]
@@ -393,7 +399,7 @@ def test_a_gate_that_ends_where_it_is_decided_is_seldom_wrong_and_ends_soon() ->
         (TurnModel(), "pass", "within the margin"),
         (IN_FLIGHT, "open", "windows too short"),
         (WARMING, "open", "not warm"),
-        (BIASED, "open", "the setup prefers a side (http against itself: "),
+        (BIASED, "open", "the setup favours a side (http against itself: "),
     ],
 )
 def test_a_gate_on_a_mean_or_a_rate_has_the_same_guards(

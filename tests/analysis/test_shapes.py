@@ -141,7 +141,7 @@ def test_work_that_is_done_is_measured_until_its_last_answer(closed: Bench) -> N
     assert "then the time was over" in check(trial, config, "accounting").sentence
     more = with_config(config, "background", executor=PerVuIterations(vus=12, iterations=work))
     assert check(done, more, "accounting").grade == "REFUSED", "a twelfth of them was made"
-    assert "measured whole" in trial_cut(trial, config).method
+    assert "is measured completely" in trial_cut(trial, config).method
 
 
 def test_the_levels_of_a_case_are_a_sentence(closed: Bench) -> None:

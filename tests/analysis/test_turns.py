@@ -369,7 +369,7 @@ def test_requests_that_wait_for_slots_are_reported_from_the_first_turn_above_one
         (
             [(0.5, 0.1), (0.9, 0.06)],
             CPU,
-            "what it uses of CPU between its turns is 6.67 % of that within",
+            "its use of CPU between turns is 6.67 % of that within",
             0.001,
         ),
         ([(0.0, 0.2)], CPU, "", 0.001),

@@ -269,8 +269,8 @@ def _stays(curve: LoadCurve) -> str:
     limit = curve.limits[0] if curve.limits else None
     known = f" ({limit.name} = {shown_limit(limit)})" if limit and limit.value is not None else ""
     return (
-        f"throughput of {curve.group} stays at {show_number(rate_rps, 4)}/s over {curve.factor} {flat[0].level} to "
-        f"{flat[-1].level} while response time rises{known}"
+        f"throughput of {curve.group} stays at {show_number(rate_rps, 4)}/s over {curve.factor} "
+        f"{flat[0].level} to {flat[-1].level} while response time rises{known}"
     )
 
 

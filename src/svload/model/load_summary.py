@@ -177,8 +177,8 @@ class LoadSummary(Artefact):
     rate_asked_rps: float | None
     """open loop: requests due per second, after the warm-up cut; closed loop: null"""
     begun_rps: float | None
-    """requests begun in the whole load over `duration_s`; null if that is 0; if the server went away for good,
-    those of the time before"""
+    """requests begun in the whole load over `duration_s`; null if that is 0; if the server went away for
+    good, those of the time before"""
     throughput_rps: float | None
     """completions per second in the measured time, ok or failed; null if that is 0; if the server went away
     for good, in the time before"""

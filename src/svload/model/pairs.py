@@ -98,8 +98,8 @@ class Strangers(Frozen):
     unread: bool = False
     """the machine of a server is not among those that were read"""
     mean: float = 0.0
-    """share of the machine during the more disturbed trial of a pair, weighted mean; if not `readable`, over the
-    pairs for which it is known"""
+    """share of the machine during the more disturbed trial of a pair, weighted mean; if not `readable`, over
+    the pairs for which it is known"""
     most: float = 0.0
     """the largest such share"""
     sides: tuple[float, float] = (0.0, 0.0)

@@ -27,11 +27,11 @@ HINTS: Mapping[str, str] = {
     "tls_alert": f"the server ended the handshake: check its log; {_CLIENT_CERTIFICATE}",
     "tls_malformed": "the response is not TLS: is this port plain HTTP?",
     "tls_closed": f"the connection closed during the TLS handshake: is this port HTTPS? If so, {_CLIENT_CERTIFICATE}",
-    "tls_timeout": "the TLS handshake was not complete within the timeout: is this port HTTPS? If so, the server is "
-    "too slow for this many new connections",
+    "tls_timeout": "the TLS handshake was not complete within the timeout: is this port HTTPS? If so, the "
+    "server is too slow for this many new connections",
     "write_reset": "the server closed the connection during the request: check its size and time limits",
-    "read_reset": "the server closed the connection before the response was complete: check its log, and, if it "
-    "never answers, whether this port is HTTPS",
+    "read_reset": "the server closed the connection before the response was complete: check its log, and, "
+    "if it never answers, whether this port is HTTPS",
     "stale_connection": "the server closed an idle connection just as it was used: its keep-alive timeout is short",
     "empty_answer": "the server closed without a response: is this port HTTP, not HTTPS? An HTTPS server may do this too: "
     f"{_CLIENT_CERTIFICATE}",

@@ -444,7 +444,7 @@ def _alike(effect: Shown) -> Estimate | None:
 
 
 def _spread(found: Gathered, better: Better) -> tuple[SideSpread, SideSpread] | None:
-    """Return the scatter of both sides' trials; the worst is the highest, or the lowest if higher is better."""
+    """Return the scatter of both sides' trials; the worst is the highest, or the lowest if more is better."""
     sides = spread_of(found)
     if min(map(len, sides)) < limits.CLAIM_BLOCKS:
         return None

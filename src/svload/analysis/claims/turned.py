@@ -74,8 +74,8 @@ class Turned:
 
 
 def read_by_turns(ref: MetricRef) -> MetricRef | None:
-    """Return the number whose turns show what they can't tell about this one: itself if it is a percentile of a
-    time of requests, the median response for any other time or rate of the group; None for all else."""
+    """Return the number whose turns show what they can't tell about this one: itself if it is a percentile
+    of a time of requests, the median response for any other time or rate of the group; None for all else."""
     if ref.metric.name in _STAMPS and (ref.stat or "")[:1] == "p":
         return ref
     if ref.metric.source != "traffic" or not is_timing(str(ref)):
@@ -405,8 +405,8 @@ def saturates(waited: Sequence[ArrayLike]) -> Guard | None:
 
 def defers(used: Sequence[tuple[float, float]], what: str) -> Guard | None:
     """Return the guard of a side that goes on working after its turns; of several sides, that of the one that
-    may be furthest off. `used`: by side, what it used within its turns and between them, for each second of its
-    turns: cores (`what` is CPU), or bytes of `what`.
+    may be furthest off. `used`: by side, what it used within its turns and between them, for each second of
+    its turns: cores (`what` is CPU), or bytes of `what`.
 
     A server that is always loaded needs as much CPU again for what it put off, unless its cores are then
     full. What put-off writes would cost is not known.
