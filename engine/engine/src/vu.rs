@@ -304,7 +304,8 @@ impl Slot {
     /// The phase that its time-out ends, once the connection stands.
     pub fn timeout(&self) -> ErrorKind {
         let unsent = (self.hop.written as u64) < self.hop.body_bytes;
-        let sending = self.phase == Phase::Sending || unsent;
+        // Over HTTP/2 one that waits for a stream has not left either.
+        let sending = self.phase != Phase::Receiving || unsent;
         self.exchange.timeout(sending, self.touched())
     }
 

@@ -320,6 +320,30 @@ fn a_stream_that_is_given_up_makes_room_for_a_request_that_waits() {
 }
 
 #[test]
+fn a_request_that_waits_for_a_stream_in_vain_was_not_sent() {
+    // It answers what comes before its settings are known, and takes nothing after that.
+    let server = peer_with(&[(3, 0)], |mut peer| {
+        let asked = peer.request()?;
+        peer.answer(asked.stream, "x")?;
+        peer.drain();
+        None
+    });
+    let mut share = share_of(server.address, 1, 1, 2);
+    share["groups"][0]["request"]["timeout_ns"] = (1_000 * MS).into();
+    let ran = run(&share);
+    let sent = ran
+        .samples("written_ns")
+        .iter()
+        .filter(|ns| **ns >= 0)
+        .count();
+    assert_eq!((ran.count("ok"), sent), (1, 1));
+    assert_eq!(
+        ran.errors().into_iter().collect::<Vec<_>>(),
+        [("timeout_send".to_owned(), 1)]
+    );
+}
+
+#[test]
 fn goaway_fails_what_the_server_will_not_answer_and_nothing_else() {
     // The server takes the first two of four requests, and leaves.
     let server = peer(|mut peer| {
