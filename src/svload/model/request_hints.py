@@ -35,7 +35,8 @@ HINTS: Mapping[str, str] = {
     "stale_connection": "the server closed an idle connection just as it was used: its keep-alive timeout is short",
     "empty_answer": "the server closed without a response: is this port HTTP, not HTTPS? An HTTPS server may do this too: "
     f"{_CLIENT_CERTIFICATE}",
-    "timeout_send": "the request could not be sent within the timeout: the server doesn't read it",
+    "timeout_send": "the request could not be sent within the timeout: the server doesn't read it, or "
+    "accepts no further stream",
     "timeout_first_byte": "no response within the timeout: the server is too slow for this load, or stalled",
     "timeout_head": "the response headers were not complete within the timeout",
     "timeout_body": "the response was not complete within the timeout",
