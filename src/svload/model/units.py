@@ -234,6 +234,5 @@ def show_number(number: float, figures: int = 6) -> str:
 
 
 def rounded(number: float, figures: int) -> str:
-    """Return a number with this number of significant figures: `62,000`, never with an exponent."""
-    text = f"{number:,.{figures}g}"
-    return f"{float(text):,.0f}" if "e+" in text else text
+    """Return a number rounded to this number of significant figures: `62,000`, as `show_number` shows it."""
+    return show_number(float(f"{number:.{figures}g}"), figures)
