@@ -104,7 +104,7 @@ def _open(group: GroupView, context: Context) -> tuple[ServerState, str]:
         return "UNKNOWN", (
             f"{group.name}: the backlog grew by {100 * backlog_growth(group)[0]:.3g} % of the due requests while up to "
             f"{show_percent(taken, 2)} of its servers' time went to other programs or was lost with the "
-            f"machine: whether they would keep up without that is unknown."
+            "machine: whether they would keep up without that is unknown."
         )
     if backlog_grows(group):
         return "OVERLOADED", (

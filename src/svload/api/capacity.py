@@ -137,7 +137,7 @@ def searched_lock(ask: CapacityAsk, choices: Choices) -> Iterator[Lock]:
 
 
 def _only_of_studies(ask: CapacityAsk, choices: Choices) -> str:
-    """Return the first typed option that does not apply to a URL; "" if there is none."""
+    """Return the first given option that applies to studies only; empty without one."""
     typed = {
         "--over": ask.over,
         "--profile": choices.profile,

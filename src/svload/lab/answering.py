@@ -43,7 +43,7 @@ def proved(facts: ServiceFacts, started: Iterable[ProcessFact], log: object) -> 
     for port in sorted({one.port for one in found.unproved}):
         texts.append(
             f"This user can't see who listens on port {port} of {facts.service}; the port was free before "
-            f"it was started."
+            "it was started."
         )
     return list(dict.fromkeys(texts))
 

@@ -121,7 +121,7 @@ def gather(
             *sharing(reaches),
             *(
                 f"the clock of {machine.name} can't be read at {machine.address} ({machine.clock_closed}): "
-                f"it is compared through its agent's messages, less accurately"
+                "it is compared through its agent's messages, less accurately"
                 for machine in machines
                 if machine.clock_closed
             ),

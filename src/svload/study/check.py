@@ -318,13 +318,13 @@ def uncompared(data: Mapping[str, Any], cases: Sequence[Case]) -> Iterable[Mista
         if level_name(baseline) not in run:
             reason = (
                 f"every case of {factor}: {level_name(baseline)} is excluded, so there is nothing to "
-                f"compare with"
+                "compare with"
             )
             yield bad_value(("compare", index, "baseline"), reason, level_name(baseline))
         elif len(run) < 2:
             reason = (
                 f"every case but those of {factor}: {level_name(baseline)} is excluded, so there is nothing "
-                f"to compare"
+                "to compare"
             )
             yield bad_value(("compare", index, "factor"), reason, factor)
         elif not any(level_name(baseline) in levels and len(levels) > 1 for levels in matched.values()):

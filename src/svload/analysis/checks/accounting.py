@@ -168,7 +168,7 @@ def _asked(trial: TrialData, config: CaseConfig, view: GroupView) -> Part:
         share = min(view.summary.active_ns / there, 1.0) if there else 0.0
         text = (
             f"{view.name}: {show_percent(share, 5)} of the planned time of {executor.most_vus} users was "
-            f"active"
+            "active"
         )
     else:
         made, asked = _made_and_asked(trial, config, view)

@@ -92,10 +92,10 @@ class Check(ABC):
     order: ClassVar[int] = 50
     scope: ClassVar[Literal["timing", "all"]] = "timing"
     of: ClassVar[Literal["own", "imported", "any"]] = "own"
+    """trials of svload's own load (an imported one holds no facts for it), imported ones alone, or any"""
     of_totals: ClassVar[bool] = False
     """it compares the load's total counts with its plan, so it needs the whole trial, including a server's
     absence"""
-    """trials of svload's own load (an imported one holds no facts for it), imported ones alone, or any"""
     comparisons: ClassVar[Role] = "reported"
     """its effect on a comparison of randomised blocks, whatever its effect on a single number"""
 

@@ -354,7 +354,7 @@ class GeneratorCpu(Check):
         return self.result(
             "REFUSED",
             f"{used}, and no limit of a server's own was {known}: the throughput of {', '.join(closed)} is "
-            f"what the load can generate, not what the server can serve.",
+            "what the load can generate, not what the server can serve.",
             cpu.share,
             limits.GENERATOR_CPU,
             "Use more generators on more cores, so that the server reaches a limit first.",

@@ -440,7 +440,7 @@ def _what(one: Outlier) -> str:
     if one.failures:
         return (
             f"{one.group}: {count_words(max(round(one.failures), 1), 'request')} failed; elsewhere in this "
-            f"case almost none do"
+            "case almost none do"
         )
     kind = "median response" if one.at_s is None else "slowest response"
     usual = "the case's is" if one.at_s is None else "usually"

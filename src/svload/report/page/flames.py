@@ -116,12 +116,12 @@ def sampled_how(stacks: Stacks, trial: str) -> str:
     text = (
         f"{count_words(stacks.samples, 'sample')} of {stacks.service} in {trial} alone, {stacks.rate_hz} a second of "
         f"CPU: {show_duration(stacks.cpu_s)} of CPU in {show_duration(stacks.window_s)}. Waiting takes no "
-        f"CPU and is not included."
+        "CPU and is not included."
     )
     if stacks.sampler_cpu_s is not None:
         text += (
             f" perf itself took {show_duration(stacks.sampler_cpu_s)} of CPU beside the load; the time of "
-            f"its interrupts is included in the service's."
+            "its interrupts is included in the service's."
         )
     if stacks.lost:
         text += f" Of the whole machine's samples {stacks.lost} were lost."

@@ -328,7 +328,7 @@ class AtLimit:
         return (
             f"How much of each limit was in use, and how much was turned away, at {self.at.level}, the first "
             f"level at or above {star}, and at {self.half.level}, the nearest to half of it. What grows "
-            f"with the load until it is full limits it; this is evidence, not proof."
+            "with the load until it is full limits it; this is evidence, not proof."
         )
 
 

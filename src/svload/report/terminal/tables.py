@@ -388,7 +388,7 @@ def _turns_line(turns: Mapping[str, Any]) -> str:
         f"{who}{more}{others}. A turn is as long as the longest of {show_duration(turns['least_turn_s'])}, "
         f"{turns['times_p99']:g} × the p99 of the slower side's warm-up, and the time for {turns['holds']} "
         f"requests: at least {turns['rounds']} turns a side, so {show_duration(turns['block_s'])} a block "
-        f"beside the "
+        "beside the "
         "warm-up. With `order: trials` they would run one after the other."
     )
 

@@ -117,7 +117,7 @@ def _means_of_survivors_of(times: States, success: States) -> TableFinding | Non
     opposite.sort(reverse=True)
     sentence = (
         f"{opposite[0][2]}: time and success point in opposite directions, and a mean of the answered "
-        f"requests ranks nothing where success differs "
+        "requests ranks nothing where success differs "
         f"({listed(differing, 6)})."
     )
     instead = (

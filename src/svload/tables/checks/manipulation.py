@@ -111,7 +111,7 @@ def no_replicates(tables: Tables) -> Iterator[TableFinding | None]:
         return
     sentence = (
         f"There is no interval and no replicate in {listed([table.name for table in bare])}: one run per "
-        f"row can't distinguish a difference from noise."
+        "row can't distinguish a difference from noise."
     )
     instead = "Replicates in randomised order, intervals between runs, the minimum detectable effect before the run."
     yield finding(bare[0], [], sentence, instead)

@@ -12,9 +12,9 @@ use crate::wire::HEADER_LIMIT_BYTES;
 
 /// The number of frames in a row, without progress of a response or a request's body, that is a flood (§10.5).
 const IDLE_MAX: u32 = 10_000;
-/// So many fragments of one header block.
+/// The most fragments of one header block.
 const FRAGMENTS_MAX: u32 = 64;
-/// So many bytes that the peer does not take while it calls for replies: several times what requests may leave there.
+/// The most unsent bytes while the peer requests replies: several times what requests alone may leave unsent.
 const UNTAKEN_MAX: usize = 1 << 20;
 
 impl Session {
