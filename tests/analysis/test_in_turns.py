@@ -51,7 +51,10 @@ def equal(tmp_path_factory: pytest.TempPathFactory) -> SyntheticRun:
 
 SLOW_NOW_AND_THEN = TurnModel(slow={"https": (1.6, 1.0, 1.0, 1.0, 1.0) * 2})
 WARMING = TurnModel(slow={"https": tuple(1.06 - 0.012 * turn for turn in range(10))})
-IN_FLIGHT = TurnModel(pause_ns=3_000_000)
+MS = 1_000_000
+IN_HEAD = TurnModel(pause_ns=3 * MS)
+"""Most turns end with a request in flight, which the next turn's head of 60 ms outlasts."""
+IN_FLIGHT = TurnModel(pause_ns=3 * MS, p99_ns=MS, slow={"http": (10.0,) * 10, "https": (10.0,) * 10})
 BIASED = TurnModel(control=True, slow={"http-again": (1.3,) * 10})
 
 
@@ -63,6 +66,8 @@ BIASED = TurnModel(control=True, slow={"http-again": (1.3,) * 10})
         (SLOW_NOW_AND_THEN, 1.0, "open", "over all requests together it is 1.0", ExitCode.REFUSED),
         (WARMING, 1.0, "open", "not warm", ExitCode.REFUSED),
         (WARMING, 0.1, "pass", "within the margin", ExitCode.DONE),
+        (IN_HEAD, 1.0, "pass", "within the margin", ExitCode.DONE),
+        (IN_HEAD, 1.15, "fail", "rises by", ExitCode.THRESHOLD_FAILED),
         (IN_FLIGHT, 1.0, "open", "windows too short", ExitCode.REFUSED),
         (IN_FLIGHT, 1.15, "open", "windows too short", ExitCode.REFUSED),
         (TurnModel(rounds=4), 1.0, "open", "5 are needed", ExitCode.REFUSED),
@@ -205,7 +210,8 @@ def test_the_side_that_defers_work_is_not_hidden_by_the_other() -> None:
 
 @pytest.mark.parametrize("metric", ["response", "ok_response", "service"])
 def test_a_failed_request_in_flight_is_seen_whatever_is_compared(metric: str) -> None:
-    """The third one times out in the next turn, and waited for a slot before."""
+    """The third one times out in the next turn, 50 ms after its head, and waited for a slot before."""
+    turns = Turns(*(one * MS for one in (TURNS.begin_ns, TURNS.end_ns, TURNS.next_ns)))
     columns = {
         "due_ns": [110, 120, 130, 410],
         "ready_ns": [110, 120, 140, 410],
@@ -217,10 +223,11 @@ def test_a_failed_request_in_flight_is_seen_whatever_is_compared(metric: str) ->
         "lag_ns": [0] * 4,
         "ok": [True, True, False, True],
     }
-    requests, _ = _requests({name: np.array(one) for name, one in columns.items()}, TURNS, metric)
-    assert list(in_flight(requests, TURNS)) == [True, False]
-    assert list(waits(requests, TURNS)) == [True, False]
-    assert list(requests.response_ns[~np.isnan(requests.response_ns)]) == [5, 6, 7]
+    scaled = {name: np.array(one) * (MS if name.endswith("_ns") else 1) for name, one in columns.items()}
+    requests, _ = _requests(scaled, turns, metric)
+    assert list(in_flight(requests, turns, MS)) == [True, False]
+    assert list(waits(requests, turns)) == [True, False]
+    assert list(requests.response_ns[~np.isnan(requests.response_ns)] / MS) == [5, 6, 7]
 
 
 EACH_20 = range(0, 501, 20)

@@ -114,12 +114,13 @@ def test_requests_before_the_first_turn_belong_to_none() -> None:
     early = Turns(TURNS.begin_ns + 50 * MS, TURNS.end_ns + 50 * MS, TURNS.next_ns + 50 * MS)
     made = requests((0, 900, 1), (100, 5, 1), (120, 5, 1))
     assert not measured(made, early, MS)[0]
-    assert not in_flight(made, early).any()
+    assert not in_flight(made, early, MS).any()
 
 
-def test_requests_in_flight_as_the_next_turn_begins_are_counted() -> None:
-    assert list(in_flight(requests((490, 29, 1), (1490, 31, 1)), TURNS)) == [False, True]
-    assert list(in_flight(requests((490, 29, 1), ended=False), TURNS)) == [True, False]
+def test_requests_in_flight_while_the_next_turn_is_measured_are_counted() -> None:
+    assert list(in_flight(requests((490, 59, 1), (1490, 71, 1)), TURNS, MS)) == [False, True]
+    assert list(in_flight(requests((490, 71, 1), (1490, 131, 1)), TURNS, 30 * MS)) == [False, True]
+    assert list(in_flight(requests((490, 29, 1), ended=False), TURNS, MS)) == [True, False]
     assert too_short([True] + [False] * 19) == ""
     text = too_short([True] + [False] * 18)
     assert text.startswith("windows too short: in 5.26 %") and text.endswith(
@@ -235,7 +236,7 @@ def test_a_wait_beyond_a_turn_counts_in_load_time() -> None:
     assert list(found.waited_ns) == [30 * MS, 3 * MS, 0]
     assert list(found.response_ns[:2]) == [35 * MS, 8 * MS]
     assert np.isnan(found.response_ns[2])
-    assert list(in_flight(found, TURNS)) == [True, False]
+    assert list(in_flight(found, TURNS, MS)) == [True, False]
 
 
 # Guards

@@ -329,7 +329,7 @@ class ClaimTurns(Frozen):
     rounds: int
     """rounds in all its blocks"""
     in_flight: float
-    """share of the rounds in which a request was still in flight when the next turn began"""
+    """share of the rounds in which a request was still in flight while the next turn was measured"""
     guards: tuple[str, ...] = ()
     """why turns cannot give a pass, or "no difference", as clauses; empty: they can"""
     control: Estimate | None = None

@@ -60,8 +60,8 @@ failures."""
 class Turned:
     """One number's requests that count, turn by turn, also without the generator's own delays (None: these
     are not known for every request, or are no part of the number); for each turn, whether one was in flight
-    as the next one began, and whether one waited for a slot; the growth of its mean response; what the side
-    used (within, between its turns, for each second of them) by resource; and the share of the machine that
+    while the next was measured, and whether one waited for a slot; the growth of its mean response; what the
+    side used (within, between its turns, for each second of them) by resource; and the share of the machine that
     other programs had in each turn."""
 
     turns: tuple[Ranked, ...]
@@ -107,7 +107,7 @@ def turned_of(trial: TrialData, config: CaseConfig, refs: Sequence[MetricRef]) -
             counts &= group.rows["ok"]
         responses = by_turn(requests, turns, counts)
         without = None if clean is None else by_turn(clean, turns, counts)
-        overlapping, waited = in_flight(requests, turns), waits(requests, turns)
+        overlapping, waited = in_flight(requests, turns, record.p99_ns), waits(requests, turns)
         growth = growth_in_turn(requests, turns, counts, record.p99_ns)
         of_all = Turned(responses, without, overlapping, waited, growth, used, strangers)
         found |= {str(ref): of_all for ref in of_one}
@@ -198,7 +198,7 @@ class TurnedBlocks:
     effects: tuple[tuple[BlockEffect, ...], ...]
     guards: tuple[Guard, ...]
     overlapping: Flags
-    """for each round, whether a side's request was in flight as the next turn began"""
+    """for each round, whether a side's request was in flight while the next turn was measured"""
     shown: tuple[tuple[tuple[RoundOfTurns, ...], ...], ...]
     """by cell and block"""
 
@@ -209,7 +209,7 @@ class TurnedBlocks:
 
     @property
     def in_flight(self) -> float:
-        """The share of rounds in which a request was in flight as the next turn began."""
+        """The share of rounds in which a request was in flight while the next turn was measured."""
         return float(self.overlapping.mean())
 
     @property

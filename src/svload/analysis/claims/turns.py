@@ -109,10 +109,12 @@ def by_turn(requests: Requests, turns: Turns, counts: NDArray[np.bool_]) -> tupl
     return tuple(map(_ranked, np.split(took[order], edges)[1:-1]))
 
 
-def in_flight(requests: Requests, turns: Turns) -> NDArray[np.bool_]:
-    """Return for each turn whether one of its requests was still in flight when the next one began."""
+def in_flight(requests: Requests, turns: Turns, p99_ns: float) -> NDArray[np.bool_]:
+    """Return for each turn whether one of its requests was still in flight after the next turn's head, when
+    that turn's requests count: during the head (`measured`) it changes no number."""
     at = turns.of(requests.due_ns)
-    late = (at >= 0) & ((requests.done_ns < 0) | (requests.done_ns > turns.next_ns[at]))
+    head_ns, _ = unmeasured_ns(p99_ns)
+    late = (at >= 0) & ((requests.done_ns < 0) | (requests.done_ns > turns.next_ns[at] + head_ns))
     return np.bincount(at[late], minlength=len(turns.begin_ns)) > 0
 
 
@@ -124,8 +126,8 @@ def too_short(overlapping: ArrayLike) -> str:
     if share <= limits.TURN_IN_FLIGHT:
         return ""
     return (
-        f"windows too short: in {100 * share:.3g} % of the rounds a request was still in flight when the next turn "
-        f"began{OTHERWISE}"
+        f"windows too short: in {100 * share:.3g} % of the rounds a request was still in flight while those of the "
+        f"next turn were measured{OTHERWISE}"
     )
 
 
