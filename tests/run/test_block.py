@@ -32,7 +32,7 @@ from svload.model.messages import Action, GroupLimits, HoldSysctls, MakeGroup, S
 from svload.model.results import TurnRecord
 from svload.model.study import Lock
 from svload.run import Options, Outcome, aa_batch, aa_lock, begin, execute, sides, warming
-from svload.run.block import Planned, _minutes, plan_turns, plan_within
+from svload.run.block import Planned, _in_turns, _minutes, plan_turns, plan_within
 from svload.run.configs import case_config
 from svload.run.parts import _responses
 from svload.run.pauses import PauseReadings
@@ -354,6 +354,24 @@ def test_turns_follow_from_the_slower_side() -> None:
     assert (found.p99_ns, found.turns.pause_ns, found.turns.rounds) == (20e6, 50e6, 3)
     assert found.turns.length_ns >= 10 * 20e6
     assert plan_turns([fast, slow], 10 * found.turns.length_ns, 3).turns.rounds == 10
+
+
+@pytest.mark.parametrize(
+    ("load", "followed_ns"),
+    [
+        ({"executor": "constant-arrival-rate", "rate": "10/s", "max_vus": 4}, 1_000 * MS),
+        ({"executor": "constant-vus", "vus": 2}, None),
+    ],
+)
+def test_what_is_under_way_after_the_last_turn_may_end(
+    tmp_path: Path, load: dict[str, Any], followed_ns: int | None
+) -> None:
+    """Not only during the pause, which a stall outlasts. None: until its time-out."""
+    study = by_path(80)
+    study["traffic"]["load"] = {**load, "request": {"get": "http://web/${page}", "timeout": "2s"}}
+    lock = locked(tmp_path, study)
+    (group,) = _in_turns(case_config(lock, lock.valid_cases[0])).groups
+    assert group.graceful_stop_ns == followed_ns
 
 
 @pytest.mark.parametrize(("left_s", "rounds", "fits"), [(inf, 20, True), (50.0, 10, True), (30.0, 10, False)])

@@ -97,7 +97,7 @@ class BlockRun:
             warmed = self._warmed()
             self.planned = self.planned or self._planned(list(warmed.values()))
             times = self._times(self.planned, warmed)
-            shares = self._shares(times, self.planned.turns.pause_ns)
+            shares = self._shares(times)
             self._count(stack)
             loads = self._load(shares, times, self.planned.turns.pause_ns)
             self._keep(loads, times)
@@ -164,10 +164,10 @@ class BlockRun:
             )
         return [Timeline(0, planned.turns.load_ns, turns_ns=own) for own in turns]
 
-    def _shares(self, times: Sequence[Timeline], pause_ns: int) -> dict[str, list[Share]]:
+    def _shares(self, times: Sequence[Timeline]) -> dict[str, list[Share]]:
         """Return what the generators are asked to do, by side."""
         return {
-            side.bench.side: side.shares(_in_turns(side.config, pause_ns), own, side.plan.seed)
+            side.bench.side: side.shares(_in_turns(side.config), own, side.plan.seed)
             for side, own in zip(self.sides, times, strict=True)
         }
 
@@ -266,13 +266,13 @@ def _minutes(seconds: float) -> str:
     return f"{30 * halves}s" if halves % 2 else f"{halves // 2}m"
 
 
-def _in_turns(config: CaseConfig, pause_ns: int) -> CaseConfig:
-    """Return a case as it is loaded after its warm-up. Requests that wait for a slot at the end of an open
-    loop are followed only during a pause: they would start in another side's turn. In a closed loop nothing
-    waits, and requests in flight may end."""
+def _in_turns(config: CaseConfig) -> CaseConfig:
+    """Return a case as it is loaded after its warm-up. An open loop's requests are followed after its last turn
+    for the longest pause only: those that wait for a slot then start in another side's turn. In a closed loop
+    nothing waits, and requests in flight may end."""
     whole = without_ramps(config)
     groups = (
-        group.model_copy(update={"graceful_stop_ns": min(pause_ns, _graceful_ns(group))})
+        group.model_copy(update={"graceful_stop_ns": min(limits.TURN_PAUSE_NS[1], _graceful_ns(group))})
         if isinstance(group.executor, OpenLoop)
         else group
         for group in whole.groups
