@@ -85,7 +85,7 @@ def make() -> str:
                 ("`inputs/`", "what set-up made: tables of objects with their digests"),
                 (
                     "`events.jsonl`, `trials/TRIAL/events.jsonl`",
-                    "what happened, an event a line: kind, data, wall, monotonic_ns",
+                    "what happened, one event per line: kind, data, wall, monotonic_ns",
                 ),
                 ("`attempts/TRIAL.aN/`", "an attempt that was stopped or failed: shown, never counted"),
                 (
@@ -98,7 +98,7 @@ def make() -> str:
                 ),
                 (
                     "`RUN.svload.zip`",
-                    "a pack: all of it but reports and logs, in one file that every command reads",
+                    "a pack: the run without reports and logs, in one file that every command reads",
                 ),
             ],
         ),

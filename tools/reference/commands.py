@@ -16,7 +16,7 @@ def make() -> str:
 
     texts = [
         "## Exit codes\n",
-        "Where several apply, the first of 2, 130, 3, 1, 4, 0 is taken.\n",
+        "If several apply, the exit code is the first of 2, 130, 3, 1, 4, 0.\n",
         table(("code", "name", "when"), [(str(int(one)), one.name, _EXITS[one.name]) for one in ExitCode]),
         "`--json`: stdout is the result, stderr the progress. Runs land in `./runs`, or under `--out DIR`; "
         "`latest` is the newest "
@@ -30,12 +30,12 @@ def make() -> str:
 
 
 _EXITS = {
-    "DONE": "done; thresholds hold",
-    "THRESHOLD_FAILED": "a threshold failed, or a `fail_if` is shown",
+    "DONE": "done; thresholds and gates hold",
+    "THRESHOLD_FAILED": "a threshold or a gate (`fail_if`) failed, a server disappeared, `abort_if` held, or no request "
+    "of a load succeeded",
     "USAGE": "the study or the command is wrong, a target is not authorised, a run is damaged; nothing was started",
     "LAB_FAILED": "the lab or the machine failed; `svload resume` continues",
-    "REFUSED": "a threshold met a case that cannot be believed or has no value: never a pass; or nothing that the "
-    "study asks can be concluded",
+    "REFUSED": "a threshold, a gate or a search is undecided, or the study has no answer; never a pass",
     "INTERRUPTED": "interrupted; `svload resume` continues",
 }
 

@@ -17,9 +17,9 @@ def make() -> str:
 
     common = KitOptions.model_fields
     texts = [
-        "A service is `{kit: NAME, …}`. *Change* says what another value of the option costs, and so what a "
-        "factor over it costs: "
-        "`live` and `reload` leave the server running, `restart` brings it up anew, `rebuild` fills it anew too.\n",
+        "A service is `{kit: NAME, …}`. *Change* says what changing the option requires, also by a factor: "
+        "`request` nothing, `live` and `reload` leave the server running, `restart` restarts it, `rebuild` also "
+        "fills it again.\n",
         "## Options of every service\n",
         _options(common),
     ]

@@ -16,14 +16,14 @@ def make() -> str:
             "What the load saw",
             "Of a traffic group: `probe.response.p95`. Without an owner it is the main group's: the first "
             "with `client: curl`, else "
-            "the last. The definitions of due, ready, begun, written, first byte and done stand in "
+            "the last. The definitions of due, ready, begun, written, first byte and done are in "
             "[method.md](../method.md).",
         ),
         "service": (
             "What the servers counted",
             "Of a service: `cache.hit_ratio`. Counters are differences over the load.",
         ),
-        "feeder": ("What was really asked", "Of a feeder: `object.early_repeats`."),
+        "feeder": ("What was actually requested", "Of a feeder: `object.early_repeats`."),
     }
     units = {
         "time_s": "s",

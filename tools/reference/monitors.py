@@ -25,7 +25,7 @@ def make() -> str:
     for name, expected, metrics in (
         (
             "generator",
-            "what the load's own threads used and how long their cores gave nobody a turn, told by the engine",
+            "what the load's own threads used and how long their cores ran no thread, reported by the engine",
             witness.METRICS,
         ),
         ("sampler", "the process that samples all monitors", sampler.METRICS),

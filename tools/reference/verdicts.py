@@ -28,19 +28,19 @@ def make() -> str:
         table(
             ("instrument", "means"),
             [
-                ("VALID", "believe the number"),
-                ("WEAK", "usable; the reason is told wherever the number stands"),
+                ("VALID", "the number is off by at most 5 %"),
+                ("WEAK", "the number is rough: it is used with its range"),
                 (
                     "REFUSED",
-                    "the number is kept and drawn hatched; a comparison takes it, unless the trial is broken",
+                    "the number is kept and drawn hatched; a comparison uses it, unless the trial is broken",
                 ),
             ],
         ),
         "## Checks of the instrument\n",
         table(("check", "what it judges", "in comparisons"), rows),
         "",
-        "In comparisons of randomised blocks *told* changes nothing; *weight*: strangers' share weighs the pair; *lag*: with and without the "
-        "generator's delays; *missing*: as if the trial had not been made; *lost*: the pair is broken, and counts at the worst of the others.",
+        "In comparisons of randomised blocks *reported* changes nothing; *weight*: other programs' share weights the pair; *lag*: with and without the "
+        "generator's delays; *missing*: as if the trial had not been made; *lost*: the pair is broken, and counts as the worst of the others.",
         "## The server\n",
         sentence((server.__doc__ or "").partition("\n\n")[2]) + "\n",
         "## Limits\n",

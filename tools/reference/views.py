@@ -17,10 +17,9 @@ def make() -> str:
     from svload.store.sql import VIEWS
 
     texts = [
-        '`svload query RUN "select …"` asks these views; ten worked queries stand in '
-        "[how-to.md](../how-to.md#query-with-sql). Sealed "
-        "trials only. `cases` has a column for each factor of the study. `-1` in a time column means “did "
-        "not happen”.\n",
+        '`svload query RUN "select …"` queries these views of the sealed trials; there are examples in '
+        "[how-to.md](../how-to.md#query-with-sql). `cases` has a column for each factor of the study. `-1` in a "
+        "time column means “did not happen”.\n",
         table(("view", "a row"), [(code(view), meaning) for view, meaning in VIEWS.items()]),
     ]
     with tempfile.TemporaryDirectory() as folder:
