@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 import re
 from collections.abc import Callable
-from urllib.parse import quote, urljoin
 
 import pytest
 from hypothesis import given
@@ -27,31 +26,8 @@ from svload.model.units import (
 
 
 @pytest.mark.parametrize(
-    ("size", "shown"),
-    [
-        (0, "0 B"),
-        (1000, "1000 B"),
-        (1023.6, "1 KiB"),
-        (40 * 1024, "40 KiB"),
-        (1000 * 1024, "1000 KiB"),
-        (1023.7 * 1024, "1 MiB"),
-        (1.25 * 2**30, "1.25 GiB"),
-        (8192 * 2**40, "8192 TiB"),
-    ],
-)
-def test_a_size(size: float, shown: str) -> None:
-    assert show_size(size) == shown
-
-
-@pytest.mark.parametrize(
     ("number", "figures", "shown"),
-    [
-        (1_000_000, 6, "1,000,000"),
-        (12_345_678, 6, "12,345,678"),
-        (250.5, 6, "250.5"),
-        (12_345.6, 4, "12,346"),
-        (0, 6, "0"),
-    ],
+    [(1_000_000, 6, "1,000,000"), (250.5, 6, "250.5"), (12_345.6, 4, "12,346"), (0, 6, "0")],
 )
 def test_a_number_without_an_exponent(number: float, figures: int, shown: str) -> None:
     assert show_number(number, figures) == shown
@@ -67,11 +43,8 @@ def test_a_number_without_an_exponent(number: float, figures: int, shown: str) -
         (0, "0 ns"),
         (999.6e-9, "1 µs"),
         (0.0009996, "1 ms"),
-        (0.9994, "999 ms"),
         (0.9996, "1 s"),
-        (1.234, "1.23 s"),
         (200, "3 min 20 s"),
-        (7500, "2 h 5 min"),
         (119.6, "2 min 0 s"),
         (3599.7, "1 h 0 min"),
         (7170.5, "2 h 0 min"),
@@ -99,7 +72,6 @@ def test_no_duration_is_shown_with_an_exponent_or_far_off(seconds: float) -> Non
     ("text", "rate", "shown"),
     [
         ("20 MB/s", 20_000_000, "20 MB/s"),
-        ("20MB/s", 20_000_000, "20 MB/s"),
         ("1 KiB/s", 1024, "1.02 kB/s"),
         ("10 Mbit/s", 1_250_000, "1.25 MB/s"),
         ("800 bit/s", 100, "100 B/s"),
@@ -124,7 +96,6 @@ def test_what_is_no_rate_of_data(text: object) -> None:
         ("1_5s", "“1.5s” or “15s”"),
         ("1'500 ms", "“1.500 ms” or “1500 ms”"),
         ("1,2,3s", "“123s”"),
-        ("2,50s", "“2.50s” or “250s”"),
     ],
 )
 def test_a_mark_that_two_people_read_differently_is_refused(text: str, meant: str) -> None:
@@ -139,8 +110,6 @@ def test_a_mark_that_two_people_read_differently_is_refused(text: str, meant: st
         (size_bytes, "1.5mb", ["1.5MB", "1.5MiB"]),
         (size_bytes, "10k", ["10kB", "10KiB"]),
         (size_bytes, "2 gib", ["2 GiB"]),
-        (size_bytes, "2 tb", ["2 TB", "2 TiB"]),
-        (size_bytes, "512 bytes", ["512 B"]),
         (bytes_per_s, "20 mb/s", ["20 MB/s", "20 MiB/s"]),
         (duration_ns, "5 sec", ["5 s"]),
         (duration_ns, "10 \u03bcs", ["10 us"]),
@@ -175,13 +144,6 @@ def test_a_unit_in_other_letters_is_refused_with_what_was_meant(
 )
 def test_typed_urls(typed: str, sent: str) -> None:
     assert sent_as(typed) == sent
-
-
-@given(st.lists(st.sampled_from(["a", ".", "..", "ü b", "c;d", "%41"]), min_size=1, max_size=6))
-def test_dots_are_removed_as_urllib_does(segments: list[str]) -> None:
-    path = "/" + "/".join(segments)
-    wanted = urljoin("http://h", path).removeprefix("http://h") or "/"
-    assert sent_as(path) == quote(wanted, safe="/;%")
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))
