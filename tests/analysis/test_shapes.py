@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import struct
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -13,24 +11,15 @@ import pytest
 from tests.analysis.conftest import Bench, check, with_config, with_group, with_table, without_readings
 from tests.evolve import evolve
 
-from svload import _native
 from svload.analysis import limits
 from svload.analysis.arrivals import phase, planned_vu_ns, poisson_until
 from svload.analysis.cases import case_result, threshold_results
-from svload.analysis.checks.accounting import even_arrivals
 from svload.analysis.criteria import criterion_of
 from svload.analysis.judge import judge_trial, trial_cut
 from svload.analysis.measures import ALL_STAGES
 from svload.analysis.stages import stage_findings
 from svload.model.columns import HISTOGRAM_METRICS
-from svload.model.executors import (
-    ConstantArrivalRate,
-    OpenLoop,
-    PerVuIterations,
-    RampingArrivalRate,
-    RampingVus,
-    SharedIterations,
-)
+from svload.model.executors import PerVuIterations, RampingArrivalRate, RampingVus, SharedIterations
 from svload.model.results import Estimate, TrialResult
 from svload.model.stages import Stage
 from svload.model.study import CaseConfig
@@ -41,6 +30,7 @@ UP_AND_DOWN = (Stage(duration_ns=S // 2, target=12), Stage(duration_ns=S // 2, t
 
 
 HOLD = (Stage(duration_ns=0, target=12), Stage(duration_ns=S // 2, target=12))
+ENDS = ("value", "low", "high")
 UP_HOLD_DOWN = tuple(Stage(duration_ns=S // part, target=users) for part, users in ((4, 12), (2, 12), (4, 0)))
 
 
@@ -71,7 +61,6 @@ def test_load_in_stages_has_percentiles_of_all_of_it_and_of_each_stage(closed: B
         found = metrics[f"background.{name}"]
         assert found.value == pytest.approx(plain[f"background.{name}"].value, rel=0.2)
         assert found.reason == ALL_STAGES
-    assert metrics["background.throughput"].value is not None
     labels = [("0 → 12 users", False), ("12 → 0 users", False)]
     assert [(one.label, one.holds) for one in judged.stages] == labels
     up, down = judged.stages
@@ -80,9 +69,6 @@ def test_load_in_stages_has_percentiles_of_all_of_it_and_of_each_stage(closed: B
     assert 0 < both <= metrics["background.response.p50"].n, "the trial lasts longer than its stages"
     (level,) = judge_trial(trial, with_stages(config, HOLD)).stages
     assert (level.label, level.holds) == ("12 users", True)
-    assert level.metrics["success_rate"].value is not None
-    assert metrics["background.response.max"].value is not None
-    assert metrics["background.requests"].value == trial.summary.groups[0].begun
     assert metrics["probe.response.p50"].value is not None, "only the group in stages"
 
 
@@ -120,8 +106,6 @@ def test_arrivals_in_stages_are_held_to_the_integral(open_loop: Bench) -> None:
         stages = tuple(evolve(stage, target=most * stage.target / 12) for stage in UP_AND_DOWN)
         executor = RampingArrivalRate(stages=stages, max_vus=99)
         config = alone(with_config(open_loop.config(trial), "background", executor=executor))
-        group = config.groups[0]
-        assert even_arrivals(config, group, trial.summary.window_ns) == pytest.approx(begun * factor, abs=1)
         assert check(trial, config, "accounting").grade == grade, factor
 
 
@@ -144,43 +128,19 @@ def test_work_that_is_done_is_measured_until_its_last_answer(closed: Bench) -> N
     assert "is measured completely" in trial_cut(trial, config).method
 
 
-def test_the_levels_of_a_case_are_a_sentence(closed: Bench) -> None:
-    trials = [closed.trial("TC0.r1"), closed.trial("TC0.r2")]
-    config = with_stages(closed.config(trials[0]), HOLD)
-    judged = [judge_trial(one, config) for one in trials]
-    case = case_result(closed.lock.case("TC0"), config, judged)
-    (found,) = stage_findings([case], judged)
-    assert found.sentence.startswith("Response p95 by level in TC0: background at 12 users ")
+def believed(trial: TrialResult, slower: float = 1.0) -> TrialResult:
+    """Remove all doubts of checks, since the load that was made was a steady one, and multiply the responses
+    while users are held."""
 
+    def changed(metrics: dict[str, Estimate], by: float = 1.0) -> dict[str, Estimate]:
+        ends = {name: {end: getattr(one, end) for end in ENDS} for name, one in metrics.items()}
+        return {
+            name: evolve(one, belief=None, **{end: at and at * by for end, at in ends[name].items()})
+            for name, one in metrics.items()
+        }
 
-def with_estimates(
-    trial: TrialResult, change: Callable[[Estimate], Estimate], level: str | None = None
-) -> TrialResult:
-    """Change the estimates of one level, or all of the trial."""
-
-    def changed(metrics: dict[str, Estimate]) -> dict[str, Estimate]:
-        return {name: change(one) for name, one in metrics.items()}
-
-    stages = tuple(
-        evolve(one, metrics=changed(one.metrics)) if level in (None, one.label) else one
-        for one in trial.stages
-    )
-    return evolve(trial, metrics=trial.metrics if level else changed(trial.metrics), stages=stages)
-
-
-def believed(trial: TrialResult) -> TrialResult:
-    """Remove all doubts of checks: the load that was made was a steady one."""
-    return with_estimates(trial, lambda one: evolve(one, belief=None))
-
-
-def slower_level(trial: TrialResult, times: float) -> TrialResult:
-    """Multiply the responses while 12 users are held, and leave everything else unchanged."""
-
-    def scaled(one: Estimate) -> Estimate:
-        ends = {name: getattr(one, name) for name in ("value", "low", "high")}
-        return evolve(one, **{name: None if end is None else end * times for name, end in ends.items()})
-
-    return with_estimates(trial, scaled, "12 users")
+    stages = (evolve(one, metrics=changed(one.metrics, slower if one.holds else 1.0)) for one in trial.stages)
+    return evolve(trial, metrics=changed(trial.metrics), stages=tuple(stages))
 
 
 @pytest.mark.parametrize(
@@ -189,7 +149,6 @@ def slower_level(trial: TrialResult, times: float) -> TrialResult:
         ("{ten} at 12 users", 1.0, "passed", "holds"),
         ("{ten} at 12 users", 100.0, "failed", "failed"),
         ("{ten}", 100.0, "passed", "holds"),
-        ("{half} at 12 users", 1.0, "failed", "failed"),
         ("{half} at 12 users", 0.01, "passed", "holds"),
         ("{ten} at 12 VUs", 1.0, "passed", "holds"),
         ("{ten} at 13 users", 1.0, "no value", "no trial reached 13 users"),
@@ -205,7 +164,7 @@ def test_threshold_on_one_level(closed: Bench, that: str, slower: float, outcome
     }
     text = that.format(**spelt)
     config = evolve(with_stages(plain, UP_HOLD_DOWN), thresholds=(text,))
-    judged = [slower_level(believed(judge_trial(one, config)), slower) for one in trials]
+    judged = [believed(judge_trial(one, config), slower) for one in trials]
     case = case_result(closed.lock.case("TC0"), config, judged)
     (found,) = threshold_results({"TC0": config}, [case], {}, judged)
     assert found.outcome == outcome, found.sentence
@@ -240,51 +199,12 @@ def test_counts_of_a_whole_trial_are_judged_on_no_level(closed: Bench) -> None:
     case = case_result(closed.lock.case("TC0"), config, [judged])
     failed, p75 = threshold_results({"TC0": config}, [case], {}, [judged])
     assert not failed.levels
+    (found,) = stage_findings([case], [judged])
+    assert found.sentence.startswith("Response p95 by level in TC0: background at 12 users ")
     assert [(one.level, one.outcome) for one in p75.levels] == [("12 users", "passed")]
 
 
 SEED = 9_223_372_036_854_775_111
-SECOND = 1_000_000_000
-UP = (Stage(duration_ns=2 * SECOND, target=900.0), Stage(duration_ns=SECOND, target=100.0))
-
-
-def engine_plans(executor: dict[str, Any], stop_ns: int) -> int:
-    """Return the number of arrivals that the engine plans: run in virtual time, each request takes 1 ns."""
-    group = {
-        "name": "späte", "client": "engine", "connection": "keep-alive", "record": "histogram",
-        "start_offset_ns": 0, "stop_offset_ns": stop_ns, "graceful_stop_ns": 0, "follow_redirects": 0,
-        "executor": {"index_from": 0, "index_step": 1, "max_vus": 9, "on_full": "wait"} | executor,
-        "request": {"name": "f", "method": "GET", "endpoint": "http://s", "path": [{"text": "/"}], "timeout_ns": SECOND, "expect_status": [[200, 399]]},
-    }  # fmt: skip
-    share = {
-        "format": 1, "id": "x", "seed": SEED, "start_at_ns": 0, "stop_fd": -1, "threads": 1, "cpus": [], "interval_ns": SECOND,
-        "window_ns": [0, stop_ns], "endpoints": {"http://s": {"address": "127.0.0.1:1", "tls": None}}, "allowed": [], "groups": [group],
-    }  # fmt: skip
-    (table,) = _native.rehearse(json.dumps(share), {}, 1).values()
-    return len(list(struct.iter_unpack("<q", table["due_ns"][1])))
-
-
-@pytest.mark.parametrize("stop_s", [0.5, 2.0, 2.9])
-@pytest.mark.parametrize("arrivals", ["constant", "poisson"])
-def test_the_engine_plans_as_many(arrivals: str, stop_s: float) -> None:
-    stop_ns = round(stop_s * SECOND)
-    steady = {"kind": "constant-arrival-rate", "rate_rps": 1234.5, "arrivals": arrivals}
-    ramp = {
-        "kind": "ramping-arrival-rate", "start_rate_rps": 10.0, "arrivals": arrivals,
-        "stages": [{"duration_ns": stage.duration_ns, "target": stage.target} for stage in UP],
-    }  # fmt: skip
-    models: list[tuple[dict[str, Any], OpenLoop]] = [
-        (steady, ConstantArrivalRate(rate_rps=1234.5)),
-        (ramp, RampingArrivalRate(start_rate_rps=10.0, stages=UP)),
-    ]
-    for executor, model in models:
-        level = model.arrivals_until(stop_ns)
-        mine = (
-            poisson_until(SEED, "späte", level)
-            if arrivals == "poisson"
-            else int(np.ceil(level - phase(SEED, "späte")))
-        )
-        assert abs(mine - engine_plans(executor, stop_ns)) <= 1
 
 
 def test_too_many_to_be_drawn_are_not_counted() -> None:
@@ -298,7 +218,7 @@ Planted = tuple[TrialData, CaseConfig]
 def seeded(bench: Bench, arrivals: str) -> Planted:
     """Return a trial of an open loop whose plan has exactly the due arrivals, and that records its seed."""
     trial = bench.trial("TC0.r1")
-    due, length_s = trial.summary.groups[0].due, trial.summary.window_ns[1] / SECOND
+    due, length_s = trial.summary.groups[0].due, trial.summary.window_ns[1] / S
     level = due + phase(SEED, "background") - 0.5
     if arrivals == "poisson":
         low, high = 0.5 * due, 2.0 * due
@@ -340,17 +260,13 @@ def fewer(count: int) -> Callable[[dict[str, Any]], Any]:
     return counts_of
 
 
-ARRIVALS = pytest.mark.parametrize("arrivals", ["constant", "poisson"])
-
-
-@ARRIVALS
+@pytest.mark.parametrize("arrivals", ["constant", "poisson"])
 @pytest.mark.parametrize(
     ("count", "grade", "words"),
     [
         (0, "VALID", "arrivals planned for background"),
         (1, "VALID", "all "),
         (2, "REFUSED", "2 are lost"),
-        (3, "REFUSED", "(99.728 %)"),
         (11, "REFUSED", "(99.00"),
     ],
 )
@@ -385,15 +301,14 @@ def waiting(planted: Planted, count: int, ready: int) -> Planted:
     return with_table(trial, "histograms", bucket=nobody_waited, count=fewer(count)), config
 
 
-@ARRIVALS
 @pytest.mark.parametrize(
     ("share", "free", "grade"),
     [(0.01, False, "VALID"), (0.0005, True, "VALID"), (0.003, True, "WEAK"), (0.01, True, "REFUSED")],
 )
 def test_waiting_is_the_generators_doing_with_a_slot_free(
-    open_loop: Bench, arrivals: str, share: float, free: bool, grade: str
+    open_loop: Bench, share: float, free: bool, grade: str
 ) -> None:
     """Without a free slot, the server is the cause."""
     count = round(share * open_loop.trial("TC0.r1").summary.groups[0].due)
-    trial, config = waiting(seeded(open_loop, arrivals), count, count if free else 0)
+    trial, config = waiting(seeded(open_loop, "constant"), count, count if free else 0)
     assert check(trial, config, "accounting").grade == grade
