@@ -12,14 +12,13 @@ import pytest
 from tests.results import trial_result
 
 from svload.analysis.capacity.asked import gate_of
-from svload.analysis.capacity.fit import FARTHEST, Point, limit_of
-from svload.analysis.capacity.readings import KEEPS_UP, measured, why_no_limit
+from svload.analysis.capacity.fit import FARTHEST
+from svload.analysis.capacity.readings import KEEPS_UP, measured
 from svload.analysis.capacity.search import (
     MOST_ROUNDS,
     ROUND,
     Answer,
     Budget,
-    Progress,
     Reading,
     Search,
     Step,
@@ -62,9 +61,9 @@ def failing(load: int, bad: float, margin: float = inf) -> Reading:
     return Reading(load, margin, surely=margin < -FARTHEST, shares={"success": (bad, 0.001)})
 
 
-def sought(server: Server, least: int = 1, most: int = 10_000, **more: Any) -> tuple[Answer, list[Reading]]:
+def sought(server: Server, most: int = 10_000, **more: Any) -> tuple[Answer, list[Reading]]:
     """Search from 8 users and return the answer and the trials."""
-    search = Search(least, most, **{"start": 8} | more)
+    search = Search(1, most, start=8, **more)
     seen: list[Reading] = []
     while not isinstance(step := next_step(search, seen), Answer):
         assert len(seen) < 100, "no end"
@@ -88,16 +87,6 @@ def test_interval_holds_the_truth(curve: Callable[..., Callable[[float], float]]
     assert np.median(widths) <= 0.15 or np.median(widths) * limit <= 1.5
 
 
-def test_more_scatter_makes_the_interval_wider_and_hardly_an_answer_open() -> None:
-    widths = []
-    for scatter in (0.03, 0.3):
-        found = [sought(of_margin(pool(200), scatter, one))[0] for one in range(10)]
-        assert sum(one.state == "found" for one in found) >= 9
-        widths.append(np.median([one.limit.width for one in found if one.limit]))
-    assert widths[0] <= 0.06
-    assert widths[1] > 2 * widths[0]
-
-
 def test_looks_never_double_where_the_median_itself_breaks() -> None:
     """The first looks stop doubling at a load that fails by far; one that fails narrowly is tried again."""
     _, seen = sought(of_margin(queue(100), 0.01, 1), most=100_000)
@@ -113,22 +102,9 @@ def test_looks_never_double_where_the_median_itself_breaks() -> None:
     assert 8 < loads(Reading(16, -0.1, surely=True))[0] < 16
 
 
-def test_the_next_load_is_a_function_of_what_is_sealed() -> None:
-    _, seen = sought(of_margin(pool(47), 0.1, 7), seed=7)
-    search, other = (Search(1, 10_000, 8, seed=seed) for seed in (7, 8))
-    for made in range(len(seen)):
-        first, second = (next_step(search, seen[:made]) for _ in range(2))
-        assert first == second
-    looks = Progress(search, seen).looks
-    loads = [one.load for one in seen[looks : looks + ROUND]]
-    assert list(Progress(other, seen[:looks]).round_loads()) != loads, "another seed draws other loads"
-
-
-def test_what_ends_without_a_limit() -> None:
-    assert sought(of_margin(pool(1e6), 0.1, 1), most=500)[0].state == "above"
-    assert sought(of_margin(pool(1), 0.1, 1), 8, 500, start=16)[0].state == "below"
+def test_trials_without_a_number_decide_nothing() -> None:
     answer, seen = sought(lambda load: Reading(load, None), most=1000)
-    assert answer.state == "undecided", "trials without a number"
+    assert answer.state == "undecided"
     assert len(seen) <= 3
 
 
@@ -157,12 +133,6 @@ def test_failures_in_bursts_are_not_kept_whatever_the_requests_count() -> None:
     assert kept <= 20, (
         "half: as rare a burst is missed where none came below the limit; requests alone said 29"
     )
-
-
-def test_a_share_that_the_load_breaks_is_an_answer() -> None:
-    answer, _ = sought(lambda load: failing(load, 0.05 if load > 100 else 0.0))
-    assert answer.state == "found", answer.why
-    assert answer.limit.low <= 101 <= answer.limit.high * 1.03
 
 
 @pytest.mark.parametrize("fuzz", [0.0, 0.1, 0.3])
@@ -219,13 +189,6 @@ def test_one_trial_in_ten_far_off_moves_nothing() -> None:
         assert 43 <= answer.limit.value <= 51
 
 
-def test_three_equal_rounds_are_not_believed_to_the_last_digit() -> None:
-    points = [Point(log(load), log(100 / load), number) for number in range(3) for load in (90, 100, 110)]
-    found = limit_of(points)
-    assert found.width > 0.001
-    assert limit_of(points[:6]) is None, "two rounds have no interval"
-
-
 # time
 
 
@@ -250,24 +213,12 @@ def test_the_time_that_is_left(within_s: float, ended_s: list[float], begun_s: A
     assert budget_of(asked(within_s), ended_s, begun_s=begun_s).left_s == pytest.approx(left_s)
 
 
-def test_the_slowest_of_the_last_trials_stands_for_the_next() -> None:
-    found = budget_of(asked(30), [100.0, 102.0, 108.0, 110.0])
-    assert found.trial_s == 6.0
-    assert found.why_over(4, 4)
-    assert not found.why_over(4, 1)
-    assert not budget_of(asked(1), []).why_over(0, 1), "the first look always fits"
-
-
 def test_a_short_time_ends_with_what_is_known() -> None:
-    short, long = (
-        sought(of_margin(pool(47), 0.05, 1), budget=Budget(most_trials=trials)) for trials in (6, 22)
-    )
-    answer, seen = short
+    answer, seen = sought(of_margin(pool(47), 0.05, 1), budget=Budget(most_trials=6))
     assert len(seen) == 6
     assert (answer.state, answer.held, answer.broke) == ("found", 45, 64)
     assert answer.limit.by_outcome
     assert answer.limit.low <= 47 <= answer.limit.high
-    assert long[0].state == "found"
 
 
 def test_trials_beside_other_programs_count_less() -> None:
@@ -298,8 +249,10 @@ SUCCESS = "success_rate >= 99 %"
 
 
 def test_the_margin_is_the_log_distance_of_the_nearest_criterion() -> None:
-    found = reading([P95, SUCCESS], response__p95=Estimate(value=0.1), success_rate=Estimate(value=0.995))
-    assert found.reading.margin == pytest.approx(log(2))
+    others = CheckResult(check="others-cpu", grade="WEAK", sentence="", value=0.35)
+    metrics = {"response__p95": Estimate(value=0.1), "success_rate": Estimate(value=0.995)}
+    found = reading([P95, SUCCESS], checks=(others,), **metrics)
+    assert (found.reading.margin, found.reading.strangers) == (pytest.approx(log(2)), 0.35)
     assert (found.by, found.value) == (f"people.{P95}", 0.1)
     assert found.reading.shares[f"people.{SUCCESS}"] == pytest.approx((0.005, 0.01))
     assert found.reading.holds is True
@@ -309,7 +262,6 @@ def test_the_margin_is_the_log_distance_of_the_nearest_criterion() -> None:
 
 @pytest.mark.parametrize(("failed", "margin"), [(100.0, log(0.01)), (0.0, None)])
 def test_users_who_hang_for_the_whole_window_break_a_share(failed: float, margin: float | None) -> None:
-    """None of them sends a request in the kept window, so no share of that window is known."""
     none = Estimate(value=None, reason="no request is due in the kept window", why="no request")
     counted: dict[str, Any] = {"failed": Estimate(value=failed), "requests": Estimate(value=100.0)}
     found = reading([P95, SUCCESS], response__p95=none, success_rate=none, **counted)
@@ -322,12 +274,6 @@ def test_a_disturbed_number_counts_as_it_was_measured_and_one_of_no_load_not() -
     assert reading([P95], response__p95=refused).reading.margin == pytest.approx(log(2 / 1.5))
     broken = Estimate(value=0.15, belief=Belief(grade="REFUSED", doubts=("accounting",)))
     assert reading([P95], response__p95=broken).reading.margin is None
-
-
-def test_what_strangers_used_goes_with_the_reading() -> None:
-    others = CheckResult(check="others-cpu", grade="WEAK", sentence="", value=0.35)
-    for checks, share in (((others,), 0.35), ((), 0)):
-        assert reading([P95], checks=checks, response__p95=Estimate(value=0.1)).reading.strangers == share
 
 
 def test_the_median_beyond_the_limit_breaks_it_without_a_p95() -> None:
@@ -351,29 +297,8 @@ def test_overload_and_time_outs_break_any_limit(server: str, p95: Estimate) -> N
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("response.p95 == 200 ms", "<= or >="),
-        ("success_rate <= 99 %", "does not break"),
-        ("success_rate >= 100 %", "none ever fails"),
-        ("throughput >= 500/s", "grows with the load"),
-        ("response.p95 <= 0 ms", "not above 0"),
-        ("response.p95 <= 200 ms", ""),
-        ("error_rate <= 1 %", ""),
-    ],
-)
-def test_what_a_search_can_ask(text: str, words: str) -> None:
-    found = why_no_limit(parse_criterion(f"people.{text}", OWNERS))
-    assert words in found
-    assert bool(found) == bool(words)
-
-
-@pytest.mark.parametrize(
     ("state", "low", "high", "ended", "outcome"),
     [
-        ("found", 50, 60, True, "pass"),
-        ("found", 41, 53, True, "open"),
-        ("found", 30, 49, True, "fail"),
         ("above", None, None, True, "pass"),
         ("below", None, None, True, "fail"),
         ("undecided", 60, 90, True, "open"),
