@@ -7,30 +7,10 @@ less than once in a thousand times.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from math import log
-from pathlib import Path
-
 import numpy as np
 import pytest
-from benches.claims import (
-    BUSY,
-    COVERAGE_MIN,
-    DEMO,
-    FALSE_ALARMS_MAX,
-    LIGHT,
-    QUIET,
-    RUNS,
-    Cell,
-    cells,
-    gate,
-    judge,
-    judged,
-    simulate,
-)
+from benches.claims import BUSY, COVERAGE_MIN, DEMO, FALSE_ALARMS_MAX, QUIET, RUNS, Cell, cells, gate, judge
 from scipy import stats
-
-from svload.analysis import limits
 
 TENTH = RUNS // 10
 HELD = [cell for cell in cells() if cell.held]
@@ -47,23 +27,6 @@ def test_a_cell_keeps_its_limits(cell: Cell) -> None:
     assert row.falsely_none <= MOST_PASSED
 
 
-def test_weights_decide_what_equal_pairs_leave_open() -> None:
-    data = simulate(DEMO, 8, 4, log(1.1), TENTH, [1])
-    blind = replace(data, strangers=np.full_like(data.strangers, 0.0))
-    weighed, alike = (float(np.mean(judged(one).p <= 0.05)) for one in (data, blind))
-    assert weighed > 0.8
-    assert weighed > alike + 0.2
-
-
-def test_weights_without_their_guards_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The planted case is a build that disturbs a fifth of its own trials, which then have little weight."""
-    world = replace(LIGHT, disturbs=0.2)
-    assert float(np.mean(judged(simulate(world, 8, 20, 0.0, TENTH, [2])).passes())) < 0.1
-    monkeypatch.setattr(limits, "LEANING", 0.0)
-    bare = judged(simulate(world, 8, 20, 0.0, TENTH, [2]))
-    assert float(np.mean(replace(bare, apart=np.zeros(TENTH, dtype=bool)).passes())) > 0.5
-
-
 @pytest.mark.parametrize("percentile", [0.5, 0.95])
 @pytest.mark.parametrize("world", [QUIET, DEMO, BUSY], ids=lambda world: world.name)
 def test_a_build_at_the_margin_hardly_ever_passes(world: object, percentile: float) -> None:
@@ -78,15 +41,3 @@ def test_a_gate_adds_blocks_until_it_can_answer() -> None:
     assert float(np.mean(passes)) > 0.9
     _, _, fails = gate(DEMO, 1.15, TENTH, 0.5)
     assert float(np.mean(fails)) > 0.9
-
-
-def test_the_table_that_is_committed_is_of_these_cells() -> None:
-    text = (Path(__file__).resolve().parents[2] / "benches" / "claims.md").read_text(encoding="utf-8")
-    assert "MISSED" not in text
-    assert f"{RUNS:,} runs a cell" in text
-    rows = [
-        line
-        for line in text.splitlines()
-        if " × " in line and line.startswith("| ") and "cases ×" not in line
-    ]
-    assert len(rows) == len(list(cells()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from math import exp, sqrt
+from math import exp
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +90,6 @@ def blocks(
 
 
 def names(cases: tuple[str, ...] = HTTPS, blocks: Iterable[int] = range(1, 7)) -> list[str]:
-    """Return the names of these cases' trials in these blocks."""
     return [f"{case}.r{block}" for case in cases for block in blocks]
 
 
@@ -159,24 +158,6 @@ def test_one_trial_that_was_not_made_costs_its_pair_alone(closed: Bench) -> None
     assert claim.ratio.value == pytest.approx(exp((2 * whole.mean() + short.mean()) / 3))
 
 
-def test_the_jackknife_by_hand(closed: Bench) -> None:
-    """Two cases in three blocks, the second one's third pair lost: effects without each block, by hand."""
-    logs = {("TC0", "TC3"): [0.1, 0.2, 0.3], ("TC1", "TC4"): [0.2, 0.4]}
-    trials = [
-        one
-        for (http, https), values in logs.items()
-        for block, value in enumerate(values, 1)
-        for one in (trial(http, block, 1.0), trial(https, block, exp(value)))
-    ]
-    claim = claim_of(closed, [*trials, trial("TC1", 3, 1.0)], planned=3)
-    assert claim.ratio.value == pytest.approx(exp((0.2 + 0.3) / 2))
-    left_out = [(0.25 + 0.4) / 2, (0.2 + 0.2) / 2, (0.15 + 0.3) / 2]
-    centre = sum(left_out) / 3
-    se = sqrt(2 / 3 * sum((one - centre) ** 2 for one in left_out))
-    assert se > 0.1 / sqrt(6) / sqrt(3), "more than the lattice of its numbers"
-    assert claim.p == pytest.approx(2 * stats.t.sf(0.25 / se, 2))
-
-
 def test_what_is_left_of_the_cases_is_never_called_no_difference(closed: Bench) -> None:
     """Cases that kept their pairs show nothing of the others: the only one left has no effect, those 25 %."""
     still = blocks([1.0, 1.01, 0.99, 1.0, 1.01, 0.99])
@@ -206,13 +187,6 @@ def test_what_is_open_says_how_many_more_blocks_would_decide(closed: Bench) -> N
     claim = claim_of(closed, trials, made=alone)
     assert claim.outcome == "open"
     assert claim.more_s == pytest.approx(claim.more_blocks * 6 * 60)
-    logs = np.log([1.5, 0.9, 1.6, 0.85, 1.4, 1.0])
-
-    def decides(count: int) -> bool:
-        reach = stats.t.ppf(0.975, count - 1) + stats.t.ppf(0.8, count - 1)
-        return bool(reach * logs.std(ddof=1) / sqrt(count) <= logs.mean())
-
-    assert decides(6 + claim.more_blocks) and not decides(5 + claim.more_blocks)
     together = {one.trial: Made(0, 60.0 * one.block + 0.001 * place) for place, one in enumerate(trials)}
     claim = claim_of(closed, trials, made=together, order="turns")
     assert claim.more_s == pytest.approx(claim.more_blocks * 60, rel=0.01)
@@ -242,12 +216,6 @@ def test_p_and_interval_never_disagree(closed: Bench) -> None:
             assert (claim.p_adjusted <= 0.05) == (claim.ratio.low >= 1 or claim.ratio.high <= 1)
 
 
-def test_success_is_reported_where_it_differs(closed: Bench) -> None:
-    claim = claim_of(closed, blocks(RATIOS, success=0.74))
-    assert claim.success == (1.0, pytest.approx(0.74))
-    assert claim.success_interval == pytest.approx((-0.26, -0.26)), "of nobody knows how many requests"
-
-
 def test_per_case_makes_one_claim_a_pair_and_when_restricts_the_pairs(closed: Bench) -> None:
     found = claims(closed, lock_with(closed.lock, 6, evolve(PROTOCOL, per="case")), blocks(RATIOS))
     assert [(one.pairs, one.outcome) for one in found] == [((pair,), "decided") for pair in MATCHED]
@@ -275,17 +243,6 @@ def test_an_interaction_is_made_of_quadruples(closed: Bench) -> None:
     assert miss.outcome == "no difference"
     hit, miss = claims(closed, lock, without(trials, "TC0.r2", "TC5.r4"))
     assert (hit.believed_of, miss.believed_of) == ((5, 6), (4, 6))
-
-
-def test_trials_as_listed_are_described_and_claim_nothing(closed: Bench) -> None:
-    """Chance does not protect them either: a REFUSED number is left out."""
-    claim = claim_of(closed, blocks(RATIOS), order="as-listed")
-    assert (claim.outcome, claim.p, claim.ratio.value) == ("open", None, pytest.approx(1.2278, abs=1e-3))
-    assert "drift is inside this difference" in claim.why_open
-    trials = [
-        doubted(one, "steal", number="timing") if one.trial == "TC4.r3" else one for one in blocks(RATIOS)
-    ]
-    assert claim_of(closed, trials, order="as-listed").believed_of == (17, 18)
 
 
 # bring-ups
@@ -406,9 +363,7 @@ def test_a_pass_says_what_it_cannot_know(closed: Bench) -> None:
     ("metric", "fail_if", "worst"),
     [
         ("throughput", None, 0.996),
-        ("throughput", "worse by more than 5 %", 0.996),
         ("throughput", "different by more than 5 %", 0.996),
-        ("response.p50", None, 1.004),
         ("response.p50", "better by more than 5 %", 1.004),
     ],
 )
@@ -541,21 +496,6 @@ def test_an_effect_of_what_ran_before_is_no_claim(closed: Bench) -> None:
     assert carried(hard(closed), 12, 0.1).carry_over is None, "servers restart"
 
 
-@pytest.mark.parametrize(("steps", "apart"), [((1, 1, 1), None), ((1, 2, 3), 3)])
-def test_cases_that_differ_have_their_range_beside_the_mean(
-    closed: Bench, steps: tuple[int, ...], apart: float | None
-) -> None:
-    trials = [
-        one
-        for block, ratio in enumerate(RATIOS, 1)
-        for n, (http, https) in enumerate(MATCHED)
-        for value in [ratio * steps[n] * (1 + 0.01 * ((block + n) % 3))]
-        for one in (trial(http, block, 1.0), trial(https, block, value))
-    ]
-    found = claim_of(closed, trials).range
-    assert (found and found[1] / found[0]) == (apart and pytest.approx(apart, rel=0.02))
-
-
 # the plan
 
 
@@ -572,16 +512,11 @@ def test_plan_shows_what_cannot_be_decided(closed: Bench) -> None:
     assert all("undecidable with 2 blocks; needs at least 3 blocks" in one["sentence"] for one in found)
 
 
-@pytest.mark.parametrize(("bring_ups", "units", "text"), [(1, 12, "this one bring-up"), (2, 12, "these 2 bring-ups"), (6, 6, ""), (12, 12, "")])  # fmt: skip
-def test_plan_shows_what_bring_ups_attain(closed: Bench, bring_ups: int, units: int, text: str) -> None:
-    found = plan_of(closed, bring_ups=bring_ups)
-    assert (found["units"], found["bring_ups"], found["state"]) == (units, bring_ups, "decidable")
-    assert text in found["sentence"] and ("The result holds for" in found["sentence"]) == bool(text)
-
-
 def test_a_plan_over_a_restart_needs_six_blocks_and_one_as_listed_decides_nothing(closed: Bench) -> None:
     five, six = plan_of(hard(closed), 5), plan_of(hard(closed), 6)
     assert (five["state"], six["state"], six["needed_blocks"]) == ("undecidable", "decidable", 6)
+    assert "The result holds for these 2 bring-ups only" in plan_of(closed, bring_ups=2)["sentence"]
+    assert "The result holds for" not in plan_of(closed, bring_ups=6)["sentence"]
     listed, found = plan_of(closed, order="as-listed"), plan_of(closed)
     assert (listed["state"], listed["mde"]) == ("undecidable", None)
     assert listed["remedy"] == "Remove order: as-listed"
@@ -668,7 +603,7 @@ def test_a_comparison_whose_cases_were_left_out_says_so(closed: Bench) -> None:
     assert (claim.outcome, claim.why_open) == ("refused", "no two of its cases were part of this run")
 
 
-# svload why
+# at the limits
 
 
 @pytest.mark.parametrize(("apart", "p"), [(0.0235, 0.04), (0.021, 0.06)])

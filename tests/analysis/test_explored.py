@@ -15,7 +15,6 @@ from tests.analysis.test_compare import (
     broken,
     lock_with,
     names,
-    trial,
     with_metrics,
 )
 from tests.evolve import evolve
@@ -65,12 +64,6 @@ def test_it_is_described_with_its_ratio_and_no_p(closed: Bench) -> None:
     assert set(found.evidence) == {f"cases/{name}" for name in (*HTTP, *HTTPS)}
 
 
-def test_single_cases_that_differ_are_named(closed: Bench) -> None:
-    trials = [trial("TC5", one.block, 0.3) if one.case == "TC5" else one for one in blocks([2.0] * 4)]
-    (found,) = effects(closed, trials)
-    assert "from 2 × (TC3 against TC0) to 10 × (TC5 against TC2)" in found.sentence
-
-
 def test_nothing_else_is_described(closed: Bench) -> None:
     trials = blocks([50.0] * 4)
     assert effects(closed, trials, PROTOCOL) == (), "a planned comparison of that factor is enough"
@@ -88,18 +81,6 @@ def test_three_blocks_are_needed_to_describe(closed: Bench, usable: int, expecte
     found = effects(closed, broken(blocks([50.0] * 5), *every))
     assert bool(found) is expected
     assert not expected or f"in {usable} blocks" in found[0].sentence
-
-
-def test_broken_cases_are_left_out_and_without_any_left_nothing_is_reported(closed: Bench) -> None:
-    (found,) = effects(closed, broken(blocks([50.0] * 4), *names(("TC5",))))
-    assert "over 2 matched cases" in found.sentence
-    assert "cases/TC5" not in found.evidence
-    assert effects(closed, broken(blocks([50.0] * 4), *names())) == ()
-
-
-def test_time_and_success_are_reported_together(closed: Bench) -> None:
-    (found,) = effects(closed, blocks([50.0] * 4, success=0.74))
-    assert "Success differs: 74 % with https, 100 % with http" in found.sentence
 
 
 @pytest.mark.parametrize(("why", "described"), [("too few", True), ("time-out", False)])

@@ -1,9 +1,8 @@
-"""A/A runs: the floor is computed from pairs, holds for its settings only, and limits what is claimed."""
+"""A/A runs: the floor comes from pairs, holds for its settings only, and is lower for a mean over units."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import product
 from math import log
 from typing import Any
 
@@ -14,19 +13,16 @@ from tests.analysis.test_compare import doubted
 from tests.evolve import evolve
 from tests.support import make_run
 
-from svload import analysis, api
+from svload import api
 from svload.analysis import limits
-from svload.analysis.contrasts import contrasts_of, planned_blocks
-from svload.analysis.floor import LabFloor, floor_of, floors_of, load_of, one_case_a_load
+from svload.analysis.floor import LabFloor, floors_of, load_of, one_case_a_load
 from svload.analysis.judge import judge_run
-from svload.analysis.sentences import FLOOR_UNKNOWN
 from svload.analysis.settings import settings_digest
-from svload.model.certificates import AaCertificate, Certificates, Floor, Place
-from svload.model.results import Claim, Findings, TrialResult
+from svload.model.certificates import Floor
+from svload.model.results import Findings, TrialResult
 
 pytestmark = pytest.mark.slow
 
-PLACE = Place(host="a", kernel="b", engine="c")
 SIGMA = 0.03
 
 
@@ -44,11 +40,6 @@ def judged(repeated: Bench) -> Findings:
 
 def floor_at(value: float, sd: float, metric: str = "", load: str = "", **more: Any) -> Floor:
     return Floor(**{"pairs": 20} | more, load=load, metric=metric, floor=value, sd=sd)
-
-
-def certificate(*floors: Floor) -> Certificates:
-    own = {"place": PLACE, "settings": "s", "made_wall": 1.76e9, "study": "x", "cases": ("TC0",), "pairs": 20}
-    return Certificates(aa=AaCertificate(**own, restarts=False, floors=floors))
 
 
 def floor_in(bench: Bench, trials: Sequence[TrialResult], metric: str) -> Floor:
@@ -118,45 +109,6 @@ def test_one_case_stands_for_each_load(closed: Bench, open_loop: Bench) -> None:
     assert load_of(closed.configs["TC0"]) == load_of(closed.configs["TC5"])
 
 
-@pytest.fixture(scope="module")
-def effect(tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    """Return eight blocks in which the cache more than halves the backend's median."""
-    return bench_of(make_run(tmp_path_factory.mktemp("effect"), replicates=8, between_runs_sigma=0.01))
-
-
-@pytest.fixture(scope="module")
-def uncertified(effect: Bench) -> Findings:
-    return judge_run(effect.lock, effect.configs, effect.trials())
-
-
-def certified(bench: Bench, found: Findings, floor: float) -> Findings:
-    """Return the findings of the bench with this floor for each metric that is claimed."""
-    load, names = load_of(bench.configs["TC0"]), {str(claim.metric) for claim in found.claims}
-    metrics = {name if name.count(".") == 2 else f"{name}.p50" for name in names}
-    held = certificate(*(floor_at(floor, floor / 2, name, load) for name in metrics))
-    return judge_run(bench.lock, bench.configs, bench.trials(), certificates=held)
-
-
-def decided(found: Findings) -> list[Claim]:
-    return [claim for claim in found.claims if claim.outcome == "decided"]
-
-
-def test_without_a_certificate_every_claim_is_exploratory(uncertified: Findings) -> None:
-    assert uncertified.floor == FLOOR_UNKNOWN
-    assert {claim.floor for claim in decided(uncertified)} == {None}
-
-
-def test_only_an_effect_above_the_floor_is_a_claim(effect: Bench, uncertified: Findings) -> None:
-    found = certified(effect, uncertified, 0.02)
-    assert found.floor.startswith("floor known: 20 A/A pairs of TC0")
-    floors = [claim.floor for claim in decided(found)]
-    expected = max(0.02, 2.093 * 0.01) / 8**0.5
-    assert floors and floors == pytest.approx([expected] * len(floors), rel=1e-3)
-    found = certified(effect, uncertified, 5.0)
-    assert decided(found) == []
-    assert any("below what the lab shows against itself" in claim.why_open for claim in found.claims)
-
-
 @pytest.mark.parametrize("units", [3, 6, 12, 40])
 def test_the_floor_of_a_mean_is_what_means_of_the_same_do_not_reach(units: int) -> None:
     """Twenty A/A pairs, then claims over means of equal things: one in twenty reaches the floor, for any
@@ -182,28 +134,3 @@ def test_bring_ups_are_what_a_mean_is_over_where_pairs_had_their_own() -> None:
     assert restarted.of_mean(6, 6) == pytest.approx(0.08 / 6**0.5)
     assert restarted.of_mean(12, 0) == restarted.of_mean(12, 1) == kept.of_mean(1, 12) == 0.08
     assert kept.of_mean(12, 1) == pytest.approx(0.08 / 12**0.5)
-
-
-def test_a_load_without_a_floor_leaves_it_unknown(effect: Bench) -> None:
-    held = certificate(floor_at(0.01, 0.01, "probe.response.p50", load="another"))
-    found = judge_run(effect.lock, effect.configs, effect.trials(), certificates=held)
-    assert {claim.floor for claim in found.claims} == {None}
-
-
-def test_a_plan_knows_what_it_can_detect(effect: Bench) -> None:
-    load = load_of(effect.configs["TC0"])
-
-    def planned(floor: float, sd: float) -> list[float]:
-        numbers = product(("probe", "background"), ("p50", "p95", "p99", "mean"))
-        floors = (floor_at(floor, sd, f"{group}.response.{stat}", load) for group, stat in numbers)
-        aa = certificate(*floors).aa
-        found = analysis.plan_comparisons(
-            effect.lock, floors=lambda contrast: floor_of(aa, effect.lock, contrast, effect.configs)
-        )
-        return [entry["mde"] for entry in found if entry["state"] == "decidable"]
-
-    small, large = planned(0.0, 0.01), planned(0.0, 0.02)
-    assert small and all(0 < one < other for one, other in zip(small, large, strict=True))
-    assert max(small) < 0.1
-    units = planned_blocks(effect.lock, contrasts_of(effect.lock)[0])
-    assert planned(0.5, 0.01) == pytest.approx([np.exp(0.5 / units**0.5) - 1] * len(small), rel=0.01)

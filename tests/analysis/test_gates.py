@@ -83,10 +83,8 @@ def succeeding(trials: list[TrialResult], *rates: float, n: int = 5000) -> list[
         ("worse by more than 5 %", 1.0, "pass"),
         ("worse by more than 5 %", 1.05, "open"),
         ("worse by more than 25 %", 1.2, "pass"),
-        ("worse by more than 5 %", 0.8, "pass"),
         ("better by more than 5 %", 0.8, "fail"),
         ("better by more than 5 %", 1.2, "pass"),
-        ("different by more than 5 %", 0.8, "fail"),
         ("different by more than 5 %", 1.2, "fail"),
         ("different by more than 5 %", 1.0, "pass"),
     ],
@@ -255,12 +253,6 @@ def test_one_wins_over_four_and_the_rest_over_both() -> None:
     order = [ExitCode[name] for name in words]
     for place, code in enumerate(order):
         assert ExitCode.worst(order[place:]) == code
-
-
-def test_a_gate_that_stays_open_says_how_many_more_blocks_would_decide_it(closed: Bench) -> None:
-    claim = claim_of(closed, blocks([1.07, 1.04, 1.08, 1.05, 1.09, 1.045]), gated())
-    assert (claim.outcome, claim.gate.outcome) == ("decided", "open")
-    assert claim.more_blocks is not None
 
 
 @pytest.mark.parametrize(
