@@ -4,29 +4,25 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable
 from math import isnan, log
 from pathlib import Path
 
 import numpy as np
 import pytest
-from benches.turns import ENDS, Cell, drawn_blocks, ended, shares, simulated
-from scipy import stats
+from benches.turns import ENDS, drawn_blocks, ended
 from tests.analysis.conftest import bench_of
 from tests.evolve import evolve
 from tests.support import SyntheticRun, TurnModel, make_run
 
 from svload import api
 from svload.analysis import limits
-from svload.analysis.claims.turned import Turned, _defer, _effect, _requests, _within_and_between, waits
+from svload.analysis.claims.turned import Turned, _defer, _effect, _requests, waits
 from svload.analysis.claims.turns import Turns, by_turn, in_flight
 from svload.analysis.judge import judge_run, judge_trial
-from svload.analysis.readings import Series
 from svload.analysis.turn_plan import TurnPlan, least_rounds, seconds_apart, turn_plan, turns_of
 from svload.api.runs import FinalVerdicts
 from svload.model.errors import ExitCode
 from svload.model.executors import ConstantVus
-from svload.model.results import TurnRecord
 from svload.run.configs import case_configs
 from svload.store import read_trial
 from svload.store.load_time import monitors_in_load_time, samples_in_load_time
@@ -83,16 +79,6 @@ def test_a_gate_by_turns_says_what_was_planted(
     assert claim.turns.rounds == 8 * turns.rounds
 
 
-def test_one_block_has_no_ratio_over_all_requests_and_no_failures_are_blamed(tmp_path: Path) -> None:
-    turns = TurnModel()
-    findings = api.analyse(make_run(tmp_path, turns=turns, excluded=NONE, replicates=1, vus=2))
-    (claim,) = findings.claims
-    two_sides_s = findings.sealed_trials // 2 * turns.duration_ns / 1e9
-    assert findings.phases_s["load"] == pytest.approx(two_sides_s), "both sides are under one load"
-    pooled = claim.turns.pooled
-    assert (pooled.value, pooled.reason) == (None, "no case has the 2 blocks that it needs")
-
-
 @pytest.mark.parametrize(
     ("again", "https", "outcome", "says"),
     [
@@ -110,14 +96,6 @@ def test_control_shows_a_bias(tmp_path: Path, again: float, https: float, outcom
     assert claim.turns.control.value == pytest.approx(again, rel=0.02)
     assert (claim.gate.outcome, claim.treatment) == (outcome, "https"), claim.gate.why
     assert says in claim.gate.why
-
-
-def test_weather_that_both_sides_share_is_not_in_the_ratio(tmp_path: Path) -> None:
-    weather = tuple(float(one) for one in np.random.default_rng(3).choice([1.0, 1.8], 10))
-    shared = TurnModel(slow={"http": weather, "https": weather})
-    (claim,) = api.analyse(made(tmp_path, shared, 1.15)).claims
-    assert claim.ratio.value == pytest.approx(1.15, rel=0.03)
-    assert claim.gate.outcome == "fail"
 
 
 def test_a_trial_is_judged_in_load_time(equal: SyntheticRun) -> None:
@@ -212,56 +190,15 @@ def test_the_side_that_defers_work_is_not_hidden_by_the_other() -> None:
 def test_a_failed_request_in_flight_is_seen_whatever_is_compared(metric: str) -> None:
     """The third one times out in the next turn, 50 ms after its head, and waited for a slot before."""
     turns = Turns(*(one * MS for one in (TURNS.begin_ns, TURNS.end_ns, TURNS.next_ns)))
-    columns = {
-        "due_ns": [110, 120, 130, 410],
-        "ready_ns": [110, 120, 140, 410],
-        "begun_ns": [110, 120, 140, 410],
-        "done_ns": [115, 126, 300, 417],
-        "error": [0, 0, 1, 0],
-        "connection": [1, 1, 1, 1],
-        "read_lag_ns": [-1] * 4,
-        "lag_ns": [0] * 4,
-        "ok": [True, True, False, True],
-    }
+    begun_ns = [110, 120, 140, 410]
+    columns = {"due_ns": [110, 120, 130, 410], "ready_ns": begun_ns, "begun_ns": begun_ns}
+    columns |= {"done_ns": [115, 126, 300, 417], "error": [0, 0, 1, 0], "connection": [1] * 4}
+    columns |= {"read_lag_ns": [-1] * 4, "lag_ns": [0] * 4, "ok": [True, True, False, True]}
     scaled = {name: np.array(one) * (MS if name.endswith("_ns") else 1) for name, one in columns.items()}
     requests, _ = _requests(scaled, turns, metric)
     assert list(in_flight(requests, turns, MS)) == [True, False]
     assert list(waits(requests, turns)) == [True, False]
     assert list(requests.response_ns[~np.isnan(requests.response_ns)] / MS) == [5, 6, 7]
-
-
-EACH_20 = range(0, 501, 20)
-
-
-@pytest.mark.parametrize(
-    ("grown", "idle", "used"),
-    [
-        (lambda at: at / 100, 0.0, (2.0, 2.0)),
-        (lambda at: min(at, 200) / 100 + max(at - 400, 0) / 100, 0.0, (2.0, 0.0)),
-        (lambda at: min(max(at - 220, 0), 100) / 100, 0.0, (0.0, 10 / 9)),
-        (lambda at: at / 100, 1e9, (2.0, 0.0)),
-    ],
-    ids=["all the time", "in its turns", "after them", "idles"],
-)
-def test_use_between_turns(grown: Callable[[int], float], idle: float, used: tuple[float, float]) -> None:
-    series = Series(np.array(EACH_20, dtype=float), np.array([grown(at) for at in EACH_20]))
-    assert _within_and_between(series, TURNS, idle) == pytest.approx(used)
-    sparse = Series(np.array([0.0, 500.0]), np.array([0.0, 9.0]))
-    assert _within_and_between(sparse, TURNS, idle) is None, "no look lies wholly on one side"
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [{"turns_ns": ((100, 200), (210, 300))}, {"next_ns": (220,)}, {"turns_ns": ((200, 200), (400, 500))}],
-)
-def test_turns_that_overlap_are_no_record(changes: dict[str, object]) -> None:
-    sound = {
-        "turns_ns": ((100, 200), (400, 500)), "next_ns": (220, 520), "p99_ns": 1, "pause_ns": 20,
-        "sides": ("a", "b"), "warm_ns": 0, "settled": True,
-    }  # fmt: skip
-    TurnRecord.model_validate(sound)
-    with pytest.raises(ValueError, match=r"turns_ns|next_ns"):
-        TurnRecord.model_validate(sound | changes)
 
 
 @pytest.mark.parametrize(("in_turns", "grade"), [(True, "VALID"), (False, "REFUSED")])
@@ -328,11 +265,6 @@ def test_the_time_between_stretches_is_drawn_between_its_ends() -> None:
     assert seconds_apart(3, 4) == seconds_apart(3, 4)
 
 
-@pytest.mark.parametrize(("duration_ms", "rounds"), [(2_000, 10), (12_300, 25)])
-def test_a_longer_duration_makes_more_rounds(duration_ms: int, rounds: int) -> None:
-    assert turn_plan(1e6, 1000, duration_ns=duration_ms * MS).rounds == rounds
-
-
 @pytest.mark.parametrize(("p99_ms", "pause_ms"), [(0, 50), (1, 50), (40, 80), (125, 250), (900, 1000)])
 def test_the_pause_is_twice_the_p99_within_bounds(p99_ms: float, pause_ms: int) -> None:
     assert turn_plan(p99_ms * MS, 100).pause_ns == pause_ms * MS
@@ -363,23 +295,6 @@ def test_the_order_within_a_round_is_drawn_from_the_seed() -> None:
     assert len({tuple(first(seed, block)) for seed in range(4) for block in range(4)}) > 12
     counted = Counter(one for seed in range(20) for block in range(20) for one in first(seed, block))
     assert counted[1] / counted.total() == pytest.approx(0.5, abs=0.04)
-
-
-# A few gates of the simulation of benches/turns.py
-
-GATES = 20
-MOST_ALARMS = stats.binom.ppf(0.999, GATES, 0.06) / GATES
-
-
-@pytest.mark.slow
-def test_turns_decide_what_trials_leave_open_on_a_core_with_two_speeds() -> None:
-    cell = Cell("log-normal", "closed", 20)
-    turns, trials = (shares(simulated(cell, GATES, way)[0], 0.02, 1, way) for way in (True, False))
-    assert turns.false_alarms <= MOST_ALARMS
-    assert turns.fails == 1
-    assert turns.equal_passes > 0.8
-    assert trials.equal_passes < 0.5
-    assert turns.margin_passes <= MOST_ALARMS
 
 
 def test_a_gate_that_ends_where_it_is_decided_is_seldom_wrong_and_ends_soon() -> None:
