@@ -103,14 +103,12 @@ Reading = tuple[int, str, str, str, str, float]
 
 
 def table_of(rows: Iterable[Reading]) -> dict[str, Any]:
-    """Return a table of monitors' readings."""
     types: dict[str, Any] = {"offset_ns": "<i8", "value": float}
     columns = zip(READINGS, zip(*rows, strict=True), strict=True)
     return {name: np.array(cells, dtype=types.get(name, object)) for name, cells in columns}
 
 
 def with_rows(trial: TrialData, rows: Iterable[Reading]) -> TrialData:
-    """Add readings."""
     old, new = trial.monitors, table_of(rows)
     return with_table(
         trial,
@@ -134,7 +132,6 @@ def with_each(trial: TrialData, *rows: tuple[str, str, str, str, Any]) -> TrialD
 
 
 def without_readings(trial: TrialData, left_out: Any) -> TrialData:
-    """Remove the readings that this selects."""
     return with_table(trial, "monitors", **{name: trial.monitors[name][~left_out] for name in trial.monitors})
 
 

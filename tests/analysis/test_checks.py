@@ -21,12 +21,10 @@ from tests.analysis.conftest import (
 from tests.analysis.test_machine_checks import PLANTED as MACHINE
 from tests.evolve import evolve
 
-from svload.analysis.arrivals import planned_vu_ns
 from svload.analysis.checks import all_checks
 from svload.analysis.judge import judge_trial
-from svload.analysis.series import CaseCut
 from svload.model.columns import bucket
-from svload.model.executors import ConstantVus, ThinkTime
+from svload.model.executors import ConstantVus
 from svload.model.study import CaseConfig
 from svload.model.traffic import Turn
 from svload.store import TrialData
@@ -162,10 +160,7 @@ PLANTED: dict[str, list[tuple[Plant, str, str] | tuple[Plant, str, str, str]]] =
     "generator-harm": [
         (late(0.04, "ready_ns"), "VALID", "it added 4"),
         (late(0.06, "ready_ns"), "WEAK", "probe.response"),
-        (late(0.16, "ready_ns"), "WEAK", "probe.response"),
-        (late(0.18, "ready_ns"), "WEAK", "probe.response"),
         (late(0.10, "read_lag_ns"), "WEAK", "with a read timestamp"),
-        (late(0.20, "read_lag_ns"), "WEAK", "with a read timestamp"),
     ],
     "manipulation": [
         (counted("cache", "misses", lambda _: 1e4), "REFUSED", "cache.hit_ratio >= 99 %"),
@@ -226,18 +221,6 @@ def test_planted(closed: Bench, name: str, row: tuple[Any, ...]) -> None:
     assert bool(found.remedy) == (grade != "VALID")
 
 
-@pytest.mark.parametrize(
-    ("think", "reported"), [({"constant_ns": 10**8}, True), ({"uniform_ns": (1, 10**8)}, False)]
-)
-def test_equal_think_times_are_reported_where_a_series_drifts(
-    closed: Bench, think: dict[str, Any], reported: bool
-) -> None:
-    planted, config = drifting(closed.trial("TC4.r1"), closed.configs["TC4"])
-    executor = ConstantVus(vus=10, think_time=ThinkTime(**think))
-    remedy = check(planted, with_config(config, "probe", executor=executor), "steadiness").remedy
-    assert ("Users of probe all have the same think time" in remedy) == reported, remedy
-
-
 @pytest.mark.parametrize("trial", ["TC0.r1", "TC1.r2", "TC2.r1", "TC4.r1", "TC5.r2"])
 def test_clean_trials_are_valid(closed: Bench, trial: str) -> None:
     verdict = judge_trial(closed.trial(trial), closed.configs[trial.split(".")[0]]).verdict
@@ -253,14 +236,6 @@ def test_every_check_is_planted() -> None:
     elsewhere |= {"imported-instrument", "imported-little"}  # test_imported.py
     assert {one.name for one in checks} == set(PLANTED) | elsewhere
     assert checks[0].name == "accounting"
-
-
-def test_the_cut_of_the_case_grades_its_trials(closed: Bench) -> None:
-    trial = closed.trial("TC4.r1")
-    cut = CaseCut(100_000_000, "REFUSED", "Too short: told.")
-    verdict = judge_trial(trial, closed.config(trial), lock=closed.lock, cut=cut).verdict
-    assert (verdict.instrument, verdict.reasons[0]) == ("REFUSED", "Too short: told.")
-    assert "duration" in verdict.remedy
 
 
 def test_a_dialogue_is_reconciled_by_what_its_server_counts(closed: Bench) -> None:
@@ -322,17 +297,6 @@ def test_planted_in_an_open_loop(open_loop: Bench, plant: Plant, grade: str) -> 
     planted, config = plant(trial, open_loop.config(trial))
     found = check(planted, config, "accounting")
     assert found.grade == grade, found.sentence
-
-
-def test_the_planned_time_of_users_without_ramp_or_pause(closed: Bench) -> None:
-    """Ten users, no ramp or think time: user k starts k/10 of 5 ms after the begin (engine/README.md)."""
-    config = closed.configs["TC4"]
-    executor = ConstantVus(vus=10)
-    config = with_config(config, "probe", executor=executor, start_when=None)
-    probe = named(config.groups, "probe")
-    assert planned_vu_ns(config, probe, (0, 10**9)) == pytest.approx(10 * 10**9 - 0.5e6 * 45)
-    ramped = evolve(probe, executor=ConstantVus(vus=10, ramp_up_ns=10**8))
-    assert planned_vu_ns(config, ramped, (10**8, 10**9)) == 10 * 9 * 10**8
 
 
 @pytest.mark.parametrize(("share", "state"), [(0.4, "STEADY"), (0.6, "SATURATED")])

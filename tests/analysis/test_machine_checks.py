@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ from tests.analysis.conftest import (
     Bench,
     Plant,
     Planted,
-    bench_of,
     check,
     planting,
     with_conditions,
@@ -23,9 +21,7 @@ from tests.analysis.conftest import (
     with_table,
     without_readings,
 )
-from tests.analysis.queues import with_gaps
 from tests.evolve import evolve
-from tests.support import make_run
 
 from svload.analysis import limits
 from svload.analysis.judge import judge_run, judge_trial
@@ -109,14 +105,6 @@ def few_ports(trial: TrialData, config: CaseConfig, **changes: object) -> Plante
     return trial, config
 
 
-def two_families(trial: TrialData, config: CaseConfig) -> Planted:
-    services = [
-        evolve(one, endpoints=(one.endpoints[0], evolve(one.endpoints[1], address="::1")))
-        for one in trial.lab.services
-    ]
-    return evolve(trial, lab__services=tuple(services)), config
-
-
 @planting
 def paused(trial: TrialData, config: CaseConfig, seconds: float) -> Planted:
     """Let a monitor of the cache read a pause of its garbage collector."""
@@ -124,9 +112,9 @@ def paused(trial: TrialData, config: CaseConfig, seconds: float) -> Planted:
 
 
 @planting
-def workers(trial: TrialData, config: CaseConfig, *connections: int, listeners: int = 0) -> Planted:
+def workers(trial: TrialData, config: CaseConfig, *connections: int) -> Planted:
     """Let a monitor count the connections of each of the cache's workers at 0.6 s."""
-    rows = [("", "listeners", float(listeners or len(connections)))]
+    rows = [("", "listeners", float(len(connections)))]
     rows += [(str(pid), "connections", float(count)) for pid, count in enumerate(connections, 900)]
     return with_rows(trial, ((600_000_000, "cache", "workers", *row) for row in rows)), config
 
@@ -209,12 +197,7 @@ def dropped(
 
 @planting
 def shared_quota(
-    trial: TrialData,
-    config: CaseConfig,
-    cores: float,
-    used: float,
-    held_s: float,
-    group: str = "cache",
+    trial: TrialData, config: CaseConfig, cores: float, used: float, held_s: float, group: str = "cache"
 ) -> Planted:
     """Use a quota of the cache's own group, or of a machine's, to this share; its processes are read too."""
     fact = GroupFact(name=group, paths={}, settings=(setting(CPUS, cores),))
@@ -323,10 +306,8 @@ def without_passes(trial: TrialData, config: CaseConfig) -> Planted:
 HYPER_V = "hyperv_clocksource_tsc_page"
 PLANTED: list[tuple[str, Plant, str, str]] = [
     # check, plant, grade, words of its sentence
-    ("worker-spread", workers(20, 18, 22, 20), "VALID", "4 workers of cache shared 80 connections"),
     ("worker-spread", workers(25, 18, 17, 20), "VALID", "25, 20, 18, 17"),
     ("worker-spread", workers(26, 18, 16, 20), "WEAK", "26, 20, 18, 16"),
-    ("worker-spread", workers(8, 0), "WEAK", "8, 0"),
     ("worker-spread", workers(40), "VALID", "share a port"),
     ("limits-acted", quota(0.5, 0.0), "WEAK", "cache used"),
     ("limits-acted", quota(0.5, 0.1), "VALID", "held back"),
@@ -370,10 +351,8 @@ PLANTED: list[tuple[str, Plant, str, str]] = [
     ("manipulation", dropped(0.0, 0.44, repeats=2.0), "WEAK", "88 % of what it sent for the first time"),
     ("manipulation", dropped(0.0, 0.0, repeats=None), "VALID", "unknown how much of that it had sent before"),
     ("manipulation", dropped(0.0, None), "VALID", "it was not counted what came from a disk"),
-    ("manipulation", files(1.0), "VALID", "the page cache was warm"),
     ("steal", read("host", "steal_seconds_total", jump(0.01), "cpu1"), "VALID", "1 %"),
     ("steal", read("host", "steal_seconds_total", jump(0.02), "cpu1"), "WEAK", "The hypervisor took at most"),
-    ("steal", read("host", "steal_seconds_total", jump(0.06), "cpu0"), "WEAK", "cpu0"),
     ("others-cpu", read("others", "cpu_seconds_total", rate(0.09)), "VALID", "4.5 %"),
     ("others-cpu", read("others", "cpu_seconds_total", rate(0.12)), "VALID", "Other programs used 6 % of this machine"),
     ("others-cpu", read("others", "cpu_seconds_total", rate(0.42)), "WEAK", "sshd (0.02"),
@@ -385,29 +364,24 @@ PLANTED: list[tuple[str, Plant, str, str]] = [
     ("generator-cpu", fast_load(0.96), "VALID", "a server reached a limit of its own: cores of cache"),
     ("generator-cpu", fast_load(0.5, open_loop=True), "VALID", "0.93 of 1 cores"),
     ("generator-cpu", fast_load(None), "REFUSED", "no limit of a server's own was read"),
-    ("generator-cpu", read("generator", "cpu_seconds_total", rate(0.29)), "VALID", "thread"),
     ("carried-over", carried(0.0), "VALID", "No request from before"),
     ("carried-over", carried(0.045), "VALID", "points lower"),
     ("carried-over", carried(0.055), "WEAK", "of background were in flight when the kept window began"),
     ("carried-over", carried(0.19), "WEAK", "points lower"),
     ("carried-over", carried(0.21), "REFUSED", "points lower"),
     ("carried-over", carried(0.9, ended_before=True), "VALID", "No request from before"),
-    ("calibration", under(after={"calibration_ns": 41_300.0}), "VALID", "slower"),
     ("calibration", under(after={"calibration_ns": 41_800.0}), "VALID", "slower"),
     ("calibration", under(after={"calibration_ns": 42_200.0}), "WEAK", "slower"),
     ("calibration", under(after={"calibration_ns": 37_600.0}), "WEAK", "faster"),
-    ("calibration", under(after={"calibration_ns": 44_500.0}), "WEAK", "slower"),
     ("clocks", later(realtime_ns=900_000), "VALID", "tsc"),
     ("clocks", later(realtime_ns=1_500_000), "VALID", "1.5 ms off"),
     ("clocks", later(realtime_ns=-SECOND_NS // 5), "WEAK", "200 ms off"),
     ("clocks", later(boottime_ns=900_000), "VALID", "no suspension"),
     ("clocks", later(boottime_ns=1_100_000), "REFUSED", "suspended for 1.1 ms"),
-    ("clocks", later(boottime_ns=2 * SECOND_NS), "REFUSED", "suspended for 2 s"),
     ("clocks", under(before={"clock_source": "hpet"}, after={"clock_source": "hpet"}), "VALID", "hpet"),
     ("clocks", under(after={"clock_source": "hpet"}), "REFUSED", "changed from tsc to hpet"),
     ("clocks", under(before={"clock_source": None}, after={"clock_source": "jiffies"}), "WEAK", "source jiffies"),
     ("clocks", under(before={"clock_source": HYPER_V}, after={"clock_source": HYPER_V}), "VALID", "tsc_page"),
-    ("clocks", under(before={"clock_source": "kvm-clock"}, after={"clock_source": "kvm-clock"}), "VALID", "kvm"),
     (
         "clocks",
         lambda trial, config: later(realtime_ns=4_000_000)(later(**dict.fromkeys(("monotonic_ns", "realtime_ns", "boottime_ns"), 300 * SECOND_NS))(trial, config)[0], config),
@@ -417,7 +391,6 @@ PLANTED: list[tuple[str, Plant, str, str]] = [
     ("accounting", under(machine={"loopback_bytes_per_s": 1e9}), "VALID", "loopback carries"),
     ("accounting", under(machine={"loopback_bytes_per_s": 1e5}), "REFUSED", "loopback carries"),
     ("hiccups", read("generator", "hiccup_seconds", lambda at, _: np.full(len(at), 0.004)), "VALID", "The longest stall on a core"),
-    ("hiccups", read("generator", "hiccup_seconds", lambda at, _: np.full(len(at), 1e-5)), "VALID", "The longest stall on a core"),
     ("hiccups", read("generator", "hiccup_seconds", lambda at, old: np.where(at < 0.05, 0.5, old)), "VALID", "No number is off"),
     ("hiccups", without_passes, "VALID", "The longest stall on a core"),
 ]  # fmt: skip
@@ -452,11 +425,9 @@ UNUSUAL: list[tuple[Plant, str]] = [
     (looked_up("curl"), ""),
     (looked_up("engine", 300), ""),
     (looked_up("engine"), "probe looked up names"),
-    (two_families, "cache is used over both IPv4 and IPv6"),
     # a tenth of the least p99 is 0.47 ms
     (paused(0.0004), ""),
     (paused(0.0005), "was 500"),
-    (paused(0.02), "was 20 ms"),
 ]
 NEEDS_FACTS = (
     "tcp-loss",
@@ -465,7 +436,6 @@ NEEDS_FACTS = (
 
 
 def found_in(bench: Bench, name: str, plant: Plant) -> CheckResult:
-    """Return a check's result on a trial with the plant."""
     return check(*plant(bench.trial("TC4.r1"), bench.configs["TC4"]), name)
 
 
@@ -538,14 +508,6 @@ def test_a_long_gap_widens_times_where_no_calm_part_is_left(
     assert "was stalled for 100 ms (probe.0/0)" in found.sentence
 
 
-def test_a_gap_of_10_ms_in_20_s_puts_off_no_median(tmp_path: Path) -> None:
-    bench = bench_of(make_run(tmp_path, cases=1, replicates=1, duration_s=20.0))
-    trial = bench.trial("TC0.r1")
-    result = judge_trial(with_gaps(trial, [(9.0, 9.01)]), bench.config(trial))
-    assert {result.metrics[f"{group}.response.p50"].grade for group in ("probe", "background")} == {"VALID"}
-    assert result.verdict.instrument == "VALID"
-
-
 def test_who_used_the_cpu_is_named(closed: Bench) -> None:
     trial = closed.trial("TC4.r1")
     busy = with_readings(trial, "others", "cpu_seconds_total", lambda at, _: 1.5 * at)
@@ -571,11 +533,6 @@ def test_an_old_trial_without_the_facts_is_not_measured_and_not_broken(closed: B
     assert verdict.instrument == judge_trial(trial, closed.config(trial)).verdict.instrument
 
 
-def test_workers_whose_connections_nobody_counted_in_time(closed: Bench) -> None:
-    found = found_in(closed, "worker-spread", workers(listeners=4))
-    assert (found.measured, "share a port" in found.sentence) == (False, True)
-
-
 def test_only_workers_that_users_keep_connections_to_are_judged(closed: Bench) -> None:
     planted, config = workers(8, 0)(closed.trial("TC4.r1"), closed.configs["TC4"])
     fleeting = with_config(config, "background", connection="new")
@@ -584,13 +541,6 @@ def test_only_workers_that_users_keep_connections_to_are_judged(closed: Bench) -
     for redirects, grade in ((0, "VALID"), (1, "WEAK")):
         away = with_config(config, "background", request=evolve(request, follow_redirects=redirects))
         assert check(planted, away, "worker-spread").grade == grade
-
-
-def test_servers_elsewhere_are_not_the_same_host(closed: Bench) -> None:
-    surroundings = check(closed.trial("TC4.r1"), closed.configs["TC4"], "surroundings").sentence
-    assert "share one machine" in surroundings and "is not monitored" not in surroundings
-    assert "on different hosts" in found_in(closed, "surroundings", elsewhere()).sentence
-    assert "loopback" not in found_in(closed, "accounting", elsewhere()).sentence
 
 
 def test_a_clock_that_can_not_be_read_is_not_measured(closed: Bench) -> None:

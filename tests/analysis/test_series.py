@@ -23,7 +23,6 @@ from svload.analysis.series import (
     is_stall,
     mser5,
     response_series,
-    theil_sen,
 )
 from svload.analysis.server import of_cycles, wave_in
 from svload.analysis.view import GroupView, Window, kept_window, look
@@ -185,12 +184,6 @@ def test_a_server_that_fails_most_requests_has_no_state(closed: Bench, share: fl
     assert known or verdict.server == "UNKNOWN"
 
 
-def test_theil_sen_is_the_slope_despite_outliers() -> None:
-    line = 3.0 + 0.5 * np.arange(50)
-    line[::10] += 100
-    assert theil_sen(line)[0] == pytest.approx(0.5, abs=0.05)
-
-
 @pytest.mark.parametrize(("change", "unsteady"), [(0.09, False), (0.12, True), (-0.12, True), (0.0, False)])
 def test_drift_needs_ten_percent(change: float, unsteady: bool) -> None:
     x = 1 + change * (np.arange(600) / 600 - 0.5) + np.random.default_rng(4).normal(0, 0.02, 600)
@@ -275,12 +268,6 @@ def test_a_warm_up_is_still_found_in_a_correlated_series(shape: str, size: int) 
     assert sum(one is not None and one.unsteady for one in found) >= 57
 
 
-def test_an_interval_for_several_series_is_wider() -> None:
-    x = 1 + 0.8 * np.arange(30) / 30 + np.random.default_rng(11).normal(0, 0.1, 30)
-    alone, among = drift(x), drift(x, 0.025 / 4)
-    assert among.interval[0] < alone.interval[0] < alone.interval[1] < among.interval[1]
-
-
 def test_compared_cases_are_read_over_one_window(closed: Bench) -> None:
     """The clean study compares nothing, and each of its cases has its own."""
     own = {"TC0": [cut(1), cut(1)], "TC1": [cut(2), cut(4)]}
@@ -344,7 +331,6 @@ WINDOW_S, INTERVAL_S = 10.0, 0.02
 
 
 def completions(ends_s: np.ndarray) -> np.ndarray:
-    """Return completions by interval."""
     edges = np.linspace(0, WINDOW_S, round(WINDOW_S / INTERVAL_S) + 1)
     return np.histogram(ends_s, edges)[0].astype(float)
 
@@ -363,32 +349,6 @@ CYCLES_S = (0.0102, 0.026, 0.0515, 0.06, 0.073, 0.13)
 def test_users_of_a_server_that_sleeps_a_fixed_time_make_no_wave(cycle_s: float, apart: float) -> None:
     counts = sleeping(cycle_s, apart)
     assert wave_in(counts, *of_cycles(counts.sum() / 4)) is None
-
-
-def test_counted_on_short_points_they_would() -> None:
-    seen = [cycle_s for cycle_s in CYCLES_S if wave_in(sleeping(cycle_s, 0.0), min(60, int(5 / cycle_s)))]
-    assert seen
-
-
-@pytest.mark.parametrize(("cycle_s", "swings"), [(0.01, 14), (0.02, 10), (0.05, 5), (0.1, 4)])
-def test_users_of_a_server_that_swings_do(cycle_s: float, swings: int) -> None:
-    """The server's time varies by half, so completions vary too."""
-    ends, now_s = [], 0.0
-    while now_s < WINDOW_S:
-        now_s += cycle_s / (1 + 0.5 * np.sin(2 * np.pi * swings * now_s / WINDOW_S))
-        ends.append(now_s)
-    counts = completions(np.concatenate([np.array(ends)] * 4))
-    found = wave_in(counts, *of_cycles(counts.sum() / 4))
-    assert found.cycles == swings
-
-
-@pytest.mark.parametrize("cycles", [0.0, 3.0, 39.0, 40.0, 200.0, 600.0, 1e6])
-def test_a_point_holds_as_many_cycles_as_make_its_edges_small(cycles: float) -> None:
-    points, least = of_cycles(cycles)
-    assert points <= 60
-    assert least >= max(0.1, points / max(cycles, 1.0))
-    assert (points >= 20) is (cycles >= 40), "too few points are none"
-    assert (least == 0.1) is (cycles >= 200 or points == 0)
 
 
 FIRST, EARLY, ACROSS_HALF = (0, 30), (150, 170), (290, 320)
@@ -447,13 +407,6 @@ def test_a_stopped_generator_is_not_cut(long: tuple[str, TrialData, CaseConfig])
     assert "generator's own" in check(stopped, config, "warm-up").sentence
     across = trial_cut(stalled(trial, "generator_lag", stop=ACROSS_HALF), config)
     assert (across.cut_ns, across.at_half) == (0, False)
-
-
-def test_a_late_generator_after_the_warm_up_leaves_the_cut(long: tuple[str, TrialData, CaseConfig]) -> None:
-    """Only what would be dropped is looked at."""
-    _, trial, config = long
-    late = with_readings(trial, "generator", "hiccup_seconds", lambda at, old: np.where(at > 5, 0.3, old))
-    assert trial_cut(late, config) == trial_cut(trial, config)
 
 
 def late_p95(trial: TrialData, config: CaseConfig) -> Harm:
