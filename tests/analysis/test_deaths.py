@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import inf
 from typing import Any
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -16,14 +15,11 @@ from svload.analysis.criteria import criterion_of, outcome
 from svload.analysis.judge import judge_run, judge_trial, trial_cut
 from svload.analysis.load_summary import summarise_load
 from svload.analysis.outages import outages_of
-from svload.lab.lab import death_of, limits_of, out_of_memory
-from svload.model.errors import ExitCode, Problem
+from svload.lab.lab import death_of, limits_of
+from svload.model.errors import Problem
 from svload.model.facts import Death, GroupFact, ServiceFacts, Setting
 from svload.model.request_errors import ERRORS
 from svload.model.results import Belief, Estimate, ServerState, ThresholdResult
-from svload.report.files.junit import junit_xml
-from svload.report.wording.answer import answer, headline
-from svload.report.wording.ending import criteria_ending
 from svload.store import TrialData
 
 KILLED = Death(
@@ -92,10 +88,6 @@ def test_a_service_that_lives_has_no_death_and_a_kill_is_the_cause_of_what_ended
         assert one is not None
         assert (one.cause, one.process, one.exit, one.kills, one.tail) == expected
     assert death_of(facts, [], 0) is None
-    assert out_of_memory(facts, 0, "log") == []
-    [problem] = out_of_memory(facts, 2, "log")
-    assert "killed 2 of api's processes for lack of memory (limit: 1 KiB)" in problem.sentence
-    assert "on_death: finding" in problem.remedy
 
 
 MEASURED = Estimate(value=0.18, low=0.17, high=0.19)
@@ -109,10 +101,8 @@ RATE = Estimate(value=180.0)
     ("text", "estimate", "server", "held"),
     [
         ("response.p50 < 200 ms", MEASURED, "STEADY", True),
-        ("response.p50 < 200 ms", MEASURED, "SATURATED", True),
         ("response.p50 < 200 ms", MEASURED, "OVERLOADED", False),
         ("slot_wait.p99 <= 200 ms", MEASURED, "OVERLOADED", False),
-        ("longest_silence < 200 ms", MEASURED, "OVERLOADED", False),
         # the number itself is decisive
         ("response.p50 < 200 ms", GROWS, None, False),
         ("response.p50 < 200 ms", GROWS, "OVERLOADED", False),
@@ -121,10 +111,8 @@ RATE = Estimate(value=180.0)
         ("response.p50 < 100 ms", GROWS, "STEADY", False),
         # undecided, as always, if the instrument failed
         ("response.p50 < 200 ms", evolve(MEASURED, belief=REFUSED), "OVERLOADED", None),
-        ("response.p50 < 200 ms", evolve(GROWS, belief=REFUSED), None, None),
         # too few requests for it still show that it grows; undecided if there is no such number
         ("response.p99 < 200 ms", FEW, "OVERLOADED", False),
-        ("response.p99 < 200 ms", FEW, "STEADY", None),
         ("response.p99 < 200 ms", Estimate(value=None, why="not measured"), "OVERLOADED", None),
         ("response.p99 < 200 ms", Estimate(value=None, why="in stages"), "OVERLOADED", None),
         # it is above its limit and only grows
@@ -132,7 +120,6 @@ RATE = Estimate(value=180.0)
         # an overloaded server's completions don't grow with the run's length; those in time become fewer
         ("throughput >= 100/s", RATE, "OVERLOADED", True),
         ("goodput(200 ms) >= 100/s", RATE, "OVERLOADED", False),
-        ("goodput(200 ms) >= 100/s", RATE, "STEADY", True),
         # judged as counted, and the instrument's own numbers
         ("success_rate >= 99 %", Estimate(value=1.0), "OVERLOADED", True),
         ("generator_lag.p99 < 200 ms", MEASURED, "OVERLOADED", True),
@@ -268,15 +255,3 @@ def test_a_server_that_went_before_the_load(closed: Bench, error: str, is_gone: 
     found = judge_trial(lost, closed.config(trial))
     assert [one.until_s for one in found.outages] == [None] * is_gone
     assert found.metrics[f"{GROUP}.success_rate"].value == 0
-
-
-def test_it_leads_the_answer_fails_in_junit_and_ends_with_1(closed: Bench) -> None:
-    trials = [gone(one, moment(one, 0.5)) if one.trial == "TC1.r1" else one for one in closed.trials()]
-    findings = judge_run(closed.lock, closed.configs, trials)
-    first = next(one for one in findings.findings if one.kind == "gone")
-    assert "In 1 of 2 trials of TC1: server gone since" in first.sentence
-    assert answer(findings).first[0].text == headline(findings) == first.sentence
-    assert criteria_ending(findings).code is ExitCode.THRESHOLD_FAILED
-    failure = ElementTree.fromstring(junit_xml(findings)).find(".//testcase[@name='TC1.r1']/failure")
-    assert failure is not None
-    assert failure.attrib["type"] == "gone"

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from tests.analysis.conftest import table_of
 
-from svload.analysis.checks.machine import User
 from svload.analysis.disturbances import disturbances_of, strangers_share, unread
 from svload.analysis.quiet import Look, Whose, disturbances
 from svload.analysis.view import Window
@@ -124,14 +123,3 @@ def test_a_quiet_machine_says_nothing() -> None:
 def test_each_disturbance_is_reported(changes: dict[str, Any], words: str) -> None:
     (found,) = reported(**changes)
     assert words in found
-
-
-def test_waiting_is_reported_alone_where_nothing_explains_it() -> None:
-    found = reported(others=[(BURN, 1.9)], stolen={"cpu0": 0.3}, waited=0.9)
-    assert [words.split(" ")[0] for words in found] == ["other", "the"]
-
-
-def test_another_svload_is_not_the_one_that_measures() -> None:
-    assert str(Whose("svload", 11, "anna", "svload run")) == "another svload (process 11, anna, svload run)"
-    assert str(User("svload", "11", 1.5)) == "another svload (1.5 s of CPU, process 11)"
-    assert str(User("svloader", "11", 1.5)) == "svloader (1.5 s of CPU, process 11)"

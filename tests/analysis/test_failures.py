@@ -111,19 +111,6 @@ def test_nothing_is_reported_where_the_server_failed_nothing() -> None:
         assert found(trial(step("login"), order)) == ()
 
 
-def test_summaries_that_counted_no_steps_are_reported_as_the_group() -> None:
-    summary = trial(step("order", 891, 9, errors={"read_reset": 9}))
-    (row,) = found(evolve(summary, groups=(evolve(summary.groups[0], steps=()),)))
-    assert row.owner == "shop"
-
-
-def test_each_case_has_a_row_of_its_own_trials() -> None:
-    configs = {name: config(case=name) for name in ("A", "B")}
-    summaries = [wrong_orders(case=name, number=number) for name in ("A", "B") for number in (1, 2)]
-    rows = failures_of(configs, summaries, (), (), OWNERS)
-    assert [row.trials for row in rows] == [("A.r1", "A.r2"), ("B.r1", "B.r2")]
-
-
 @pytest.mark.parametrize(
     ("failed", "ok", "that", "outcome", "beside"),
     [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +17,10 @@ from tests.support.truth import SIGMA
 
 from svload import analysis
 from svload.analysis.cases import over_runs
-from svload.analysis.claims.pairs import in_turn
 from svload.analysis.criteria import metric_of
 from svload.analysis.judge import judge_run, judge_trial
 from svload.analysis.series import CaseCut
 from svload.analysis.view import kept_window
-from svload.host.process import forks
-from svload.host.process.forks import spread
-from svload.model.errors import SvloadError
 from svload.model.results import Estimate, Findings, GroupSummary
 from svload.store import TrialData
 
@@ -55,18 +50,6 @@ def test_higher_percentiles_and_the_mean_are_the_lognormals(closed: Bench, findi
         assert value[f"response.{stat}"] == pytest.approx(median * math.exp(SIGMA * z), rel=0.05)
     assert value["response.mean"] == pytest.approx(mean, rel=0.03)
     assert value["throughput"] == pytest.approx(12 / mean, rel=0.04)
-
-
-def test_rows_and_histograms_agree(closed: Bench) -> None:
-    """Without the probe's rows, its percentiles come from its histograms."""
-    trial = closed.trial("TC4.r1")
-    nobody = with_table(trial, "samples", group=lambda table: np.full_like(table["group"], 9))
-    by_rows, by_histogram = (judge_trial(one, closed.config(trial)).metrics for one in (trial, nobody))
-    for name in ("probe.response.p50", "probe.service.p50", "probe.generator_lag.p50", "probe.response.mean"):
-        a, b = by_rows[name].value, by_histogram[name].value
-        assert a is not None
-        assert b == pytest.approx(a, rel=0.15)
-    assert by_rows["probe.success_rate"].value == by_histogram["probe.success_rate"].value == 1.0
 
 
 def test_servers_and_feeders_are_measured(findings: Findings) -> None:
@@ -102,29 +85,10 @@ def test_the_same_trials_give_the_same_findings(closed: Bench, findings: Finding
     assert again.to_json() == findings.to_json()
 
 
-def test_parallel_judging_agrees(closed: Bench, findings: Findings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forks, "_cores", lambda: 1 if forks._worker else 3)
-    parallel = judge_run(closed.lock, closed.configs, closed.trials(), each=spread)
-    assert parallel.to_json() == findings.to_json()
-
-
 def test_tables_are_not_kept_once_their_case_is_judged(closed: Bench) -> None:
     trials = closed.trials()
     judge_run(closed.lock, closed.configs, trials)
     assert not any(trial.histograms._columns for trial in trials)
-
-
-def test_of_damaged_trials_the_one_that_ran_first_is_reported(tmp_path: Path) -> None:
-    bench = bench_of(make_run(tmp_path, cases=4, replicates=3, duration_s=0.6))
-    names = bench.run.sealed_trials()
-    blocks = [names[at : at + 4] for at in (0, 4, 8)]
-    late = next(name for name in blocks[2] if name.startswith(blocks[0][0].partition(".")[0]))
-    early = blocks[1][-1]
-    for name in (late, early):
-        bench.run.trial(name).table("histograms").write_bytes(b"torn")
-    for each in (in_turn, spread):
-        with pytest.raises(SvloadError, match=rf"{early}/histograms.parquet is damaged"):
-            judge_run(bench.lock, bench.configs, bench.trials(), each=each)
 
 
 def test_failures_rank_on_top_and_a_mean_is_of_what_was_observed(tmp_path: Path) -> None:
@@ -201,37 +165,11 @@ def test_a_number_missing_in_a_run_is_missing_in_the_case() -> None:
     assert (beyond.why, beyond.reason.startswith("> time-out in 1 of 1 runs")) == ("time-out", True)
 
 
-def test_what_decides_is_the_code_and_never_the_words() -> None:
-    """A sentence that merely resembles it is no time-out."""
-    words = Estimate(value=None, reason="> time-out (3 % failed)", why="too few", need=368)
-    assert over_runs([{"g.response.p99": words}])["g.response.p99"].why == "too few"
-    coded = evolve(words, reason="other words", why="time-out")
-    assert over_runs([{"g.response.p99": coded}])["g.response.p99"].why == "time-out"
-
-
 def test_an_incomplete_run_says_so(closed: Bench) -> None:
     found = judge_run(closed.lock, closed.configs, closed.trials()[:5], attempts=[{"attempt": "TC0.r1-1"}])
     assert (found.complete, found.sealed_trials, found.planned_trials) == (False, 5, 12)
     assert found.attempts == ({"attempt": "TC0.r1-1"},)
     assert judge_run(closed.lock, closed.configs, []).cases[0].instrument is None
-
-
-def test_names_mean_nothing(closed: Bench) -> None:
-    """The same trial under other names has the same verdicts and numbers."""
-    trial = closed.trial("TC4.r1")
-    summary = evolve(trial.summary, trial="zebra.r1", case="zebra")
-    one, other = (
-        judge_trial(which, closed.config(trial)) for which in (trial, replace(trial, summary=summary))
-    )
-    assert one.metrics == other.metrics
-    assert [check.grade for check in one.verdict.checks] == [check.grade for check in other.verdict.checks]
-
-
-def test_the_headline_is_the_probes(closed: Bench) -> None:
-    trial = closed.trial("TC4.r1")
-    line = analysis.headline(judge_trial(trial, closed.config(trial), lock=closed.lock))
-    assert line.startswith("probe p50 ")
-    assert line.endswith("100 % ok")
 
 
 def test_the_remedy_of_the_worst_check_is_the_trials(closed: Bench) -> None:
@@ -280,6 +218,14 @@ def test_a_trial_in_which_nothing_worked_is_judged_too(
     assert {result.metrics[f"probe.{name}"].reason for name in ("ok_response.p99", "service.mean")} == {none}
     assert analysis.headline(result)
     assert judge_run(bench.lock, bench.configs, [trial]).to_json()
+
+
+def test_the_cut_of_the_case_grades_its_trials(closed: Bench) -> None:
+    trial = closed.trial("TC4.r1")
+    cut = CaseCut(100_000_000, "REFUSED", "Too short.")
+    verdict = judge_trial(trial, closed.config(trial), lock=closed.lock, cut=cut).verdict
+    assert (verdict.instrument, verdict.reasons[0]) == ("REFUSED", "Too short.")
+    assert "duration" in verdict.remedy
 
 
 def test_a_cut_that_leaves_nothing_leaves_no_number(closed: Bench) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from itertools import pairwise
 
@@ -11,7 +10,6 @@ import pytest
 from tests.analysis.conftest import Bench, with_table
 from tests.analysis.queues import with_gaps
 from tests.evolve import evolve
-from tests.support.buckets import bucket_bounds
 
 from svload.analysis.judge import judge_trial
 from svload.analysis.load_summary import _of_failed, histogram_bars, summarise_load
@@ -41,11 +39,6 @@ def test_every_value_is_in_one_bar_and_bars_meet() -> None:
         assert sum(bar.from_ms * 0.99 <= value / 1e6 < bar.to_ms * 1.01 for bar in bars) >= 1
     assert bars[0].from_ms <= 0.001
     assert bars[-1].to_ms >= 3000
-
-
-@pytest.mark.parametrize("values", [(), (500,), (0,), (500, 500)])
-def test_few_values_make_few_bars(values: tuple[int, ...]) -> None:
-    assert sum(bar.count for bar in histogram_bars(counts_of(*values))) == len(values)
 
 
 def summarised(trial: TrialData, config: CaseConfig, result: TrialResult) -> LoadSummary:
@@ -86,12 +79,6 @@ def test_a_summary_says_what_the_judge_says(steady: Judged) -> None:
         assert reason
 
 
-def test_overload_is_attributed_to_the_server_not_the_instrument(overloaded: LoadSummary) -> None:
-    assert overloaded.server.state == "OVERLOADED"
-    assert any("backlog" in reason for reason in overloaded.server.reasons)
-    assert not any("backlog" in reason for reason in overloaded.instrument.reasons)
-
-
 def test_each_number_has_the_grade_that_the_judge_gave_it(steady: Judged) -> None:
     """With a gap of 0.3 s, so short a load has too little left to estimate the effect."""
     trial, config, result = steady
@@ -105,8 +92,7 @@ def test_each_number_has_the_grade_that_the_judge_gave_it(steady: Judged) -> Non
             assert grade == result.metrics[f"{name}.response.{path.removeprefix('response_ms.')}"].grade
     assert found.grades.get("throughput_rps", "VALID") == result.metrics[f"{name}.throughput"].grade
     assert "ok" not in found.grades, "counts are judged whatever disturbed the times"
-    assert found.response_ms.p99 is not None
-    assert json.loads(found.to_json())["grades"]["response_ms.p99"] == "WEAK"
+    assert found.grades["response_ms.p99"] == "WEAK"
 
 
 def test_how_long_failures_took_is_reported_without_a_row_of_each(steady: Judged) -> None:
@@ -216,21 +202,10 @@ def test_what_still_waited_when_a_search_was_over_failed(closed: Bench, stopped:
     assert GroupMeasures(cut).all()["failed"].value == view.summary.failed + failed
 
 
-def test_the_json_names_percentiles_as_people_do(overloaded: LoadSummary) -> None:
-    text = json.loads(overloaded.to_json())
-    assert tuple(text["response_ms"]) == ("mean", "p50", "p90", "p95", "p99", "p99.9", "max")
-    assert text["format"] == 1
-
-
 def test_every_error_has_its_hint() -> None:
     assert {name for name in ERRORS if name} <= set(HINTS)
-
-
-@pytest.mark.parametrize(
-    "name", ["tls_timeout", "tls_closed", "tls_malformed", "malformed", "empty_answer", "read_reset"]
-)
-def test_what_the_wrong_scheme_causes_has_it_in_its_hint(name: str) -> None:
-    assert "HTTP" in HINTS[name]
+    wrong_scheme = ("tls_timeout", "tls_closed", "tls_malformed", "malformed", "empty_answer", "read_reset")
+    assert all("HTTP" in HINTS[name] for name in wrong_scheme)
 
 
 def test_a_complete_answer_or_a_time_out_is_of_a_server() -> None:
@@ -244,32 +219,13 @@ def test_a_complete_answer_or_a_time_out_is_of_a_server() -> None:
     assert all(no_answer(name) and not nothing_sent(name) for name in malformed), "something did answer"
 
 
-NO_ANSWER = [name for name in HINTS if no_answer(name)]
-
-
-@pytest.mark.parametrize("name", NO_ANSWER)
+@pytest.mark.parametrize("name", [name for name in HINTS if no_answer(name)])
 def test_a_server_failed_where_requests_could_be_sent_and_else_none_was_measured(name: str) -> None:
     for others, code in (({}, 3 if nothing_sent(name) else 1), ({"read_reset": 1}, 1)):
         error = hopeless("http://server", {"ok": 0, "errors": {name: 5, **others}})
         assert error.exit_code == code
-
-
-@pytest.mark.parametrize("name", ["connect_refused", "lookup", "tls_closed", "empty_answer"])
-def test_a_redirect_is_an_answer_wherever_it_leads(name: str) -> None:
-    assert hopeless("http://server", {"ok": 0, "errors": {name: 5}, "redirects": 0}) is not None
-    assert hopeless("http://server", {"ok": 0, "errors": {name: 5}, "redirects": 5}) is None
-    assert hopeless("http://server", {"ok": 1, "errors": {name: 5}}) is None
-
-
-def test_what_is_cut_is_reported_with_its_slowest_answer(steady: Judged) -> None:
-    trial, config, judged = steady
-    whole, cut = (summarised(trial, config, evolve(judged, cut_ns=ns)).warm_up for ns in (0, 500_000_000))
-    assert (whole, cut.cut_s) == (None, 0.5)
-    table, summary = trial.histograms, trial.summary
-    until = (summary.window_ns[0] + 500_000_000) // summary.interval_ns
-    mine = (table["group"] == 0) & (table["metric"] == HISTOGRAM_METRICS.index("response"))
-    low_ns, high_ns = bucket_bounds(int(table["bucket"][mine & (table["interval"] < until)].max()))
-    assert low_ns <= cut.slowest_ms * 1e6 <= high_ns
+    for answered in ({"ok": 0, "redirects": 5}, {"ok": 1}):
+        assert hopeless("http://server", {"errors": {name: 5}, **answered}) is None
 
 
 LATE = {"service.p50": 0.041, "server_time.p50": 0.001, "bytes_received": 9.9e5, "requests": 100.0}

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from svload.analysis import ANALYSIS_VERSION, outside_load, own_verdicts, phases_of
-from svload.analysis.stacks import Frame, call_tree, function_shares, most_inclusive
+from svload.analysis.stacks import function_shares, most_inclusive
 from svload.model.events import Event, EventKind
-from svload.model.stacks import Stacks
 
 
 def at(second: float, kind: EventKind, **data: object) -> Event:
@@ -56,11 +55,8 @@ def sealed(trial: str, grade: str, version: int | None) -> Event:
 def test_rules_of_another_version_are_reported() -> None:
     own = own_verdicts([sealed("a.r1", "VALID", 3), sealed("a.r2", "WEAK", 3), sealed("a.r2", "REFUSED", 3)])
     assert (own.version, own.trials) == (3, {"a.r1": "VALID", "a.r2": "REFUSED"})
-
-
-@pytest.mark.parametrize("version", [ANALYSIS_VERSION, None])
-def test_the_same_rules_and_unknown_ones_are_not(version: int | None) -> None:
-    assert own_verdicts([sealed("a.r1", "VALID", version)]) is None
+    for same_or_unknown in (ANALYSIS_VERSION, None):
+        assert own_verdicts([sealed("a.r1", "VALID", same_or_unknown)]) is None
 
 
 FOLDED = {"s;main;a": 6, "s;main;b;a": 3, "s;main;b;b": 4, "s;main;b;x_[k]": 5, "t;b": 2}
@@ -76,15 +72,3 @@ def test_what_begins_each_thread_and_the_kernel_are_not_named_as_the_most_inclus
     begun = {f"s;clone3;start_thread;{stack.partition(';')[2]}": count for stack, count in FOLDED.items()}
     assert [one.name for one in most_inclusive(function_shares(begun), 5)] == ["b", "a"]
     assert [one.name for one in most_inclusive(function_shares(begun), 1)] == ["b"]
-
-
-def test_the_tree_holds_all_samples() -> None:
-    root = call_tree(FOLDED)
-    assert (root.samples, root.called["s"].samples, root.called["s"].called["main"].own) == (20, 18, 0)
-    assert sum(frame_own(root)) == 20
-    stacks = Stacks(service="s", rate_hz=99, window_s=1.0, samples=20, folded=FOLDED)
-    assert stacks.cpu_s == 20 / 99
-
-
-def frame_own(frame: Frame) -> list[int]:
-    return [frame.own, *(own for called in frame.called.values() for own in frame_own(called))]

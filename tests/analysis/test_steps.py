@@ -8,19 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.analysis.conftest import Bench
 from tests.evolve import evolve
 from tests.results import case_of
 
-from svload.analysis import judge_run
 from svload.analysis.measures import measure_trial
-from svload.analysis.runs import compare_runs
 from svload.analysis.view import Window
 from svload.model.columns import HISTOGRAM_METRICS, HISTOGRAMS, INTERVALS, SAMPLES, bucket
 from svload.model.executors import ConstantVus
 from svload.model.metrics import MetricRef, Source, parse_metric
 from svload.model.results import Estimate, GroupSummary, StepSummary
-from svload.model.study import CaseConfig, Comparison
+from svload.model.study import CaseConfig
 from svload.model.traffic import Group, Request, Scenario, Step
 
 MS = 1_000_000
@@ -114,28 +111,3 @@ def test_ok_requests_within_the_limit_count(rows: bool, metric: str, within: int
     """The one request that failed never counts, however fast it was."""
     found = measured(rows, parse_metric(metric, OWNERS))[metric]
     assert (found.value, found.n) == (pytest.approx(within / SECONDS), within)
-
-
-def test_without_being_asked_for_there_is_none() -> None:
-    assert not [name for name in measured(True) if "goodput" in name]
-
-
-def test_a_study_may_gate_and_compare_it(closed: Bench) -> None:
-    limit = "probe.goodput(1 s)"
-    lock = evolve(
-        closed.lock,
-        comparisons=(Comparison(name="cache", factor="server", baseline="backend", metric=limit),),
-        thresholds=(),
-    )
-    configs = {
-        name: evolve(one, thresholds=("probe.goodput(1000 ms) > 0.1/s", "goodput(1 us) > 1/s"))
-        for name, one in closed.configs.items()
-    }
-    findings = judge_run(lock, configs, closed.trials())
-    case = findings.cases[0]
-    assert case.metrics[limit].value == pytest.approx(case.metrics["probe.ok_throughput"].value, rel=0.2)
-    assert {claim.metric for claim in findings.claims} == {limit}
-    outcomes = {one.that: one.outcome for one in findings.thresholds if one.case == case.case}
-    assert outcomes == {"probe.goodput(1000 ms) > 0.1/s": "passed", "goodput(1 us) > 1/s": "failed"}
-    rows = compare_runs(findings, findings)
-    assert {row["metric"] for row in rows if row["case"] == case.case} >= {limit, "probe.throughput"}

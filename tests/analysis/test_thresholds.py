@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.analysis.conftest import Bench, bench_of, with_counter, with_readings
+from tests.analysis.conftest import Bench, bench_of, with_readings
 from tests.evolve import evolve
 from tests.support import make_run
 
 from svload.analysis import limits
 from svload.analysis.cases import over_runs, threshold_results
 from svload.analysis.criteria import criterion_of, outcome
-from svload.analysis.judge import Beliefs, judge_run, judge_trial
+from svload.analysis.judge import Beliefs, judge_run
 from svload.analysis.measures import GroupMeasures
 from svload.analysis.view import kept_window, look
-from svload.model.results import Belief, CaseResult, CheckResult, Estimate, Findings, Harm, ThresholdResult
+from svload.model.results import Belief, CaseResult, CheckResult, Estimate, Harm, ThresholdResult
 from svload.store import TrialData
 
 P95, SUCCESS = "probe.response.p95", "probe.success_rate"
@@ -27,7 +26,6 @@ WIDE = Belief(grade="REFUSED", below=None, above=None, doubts=("others-cpu",))
 
 
 def judged(bench: Bench, text: str, runs: Sequence[Estimate], metric: str = P95) -> ThresholdResult:
-    """Judge the threshold on a case whose replicates have these numbers."""
     config = evolve(bench.configs["TC0"], thresholds=(text,))
     case = judge_run(bench.lock, bench.configs, bench.trials()).cases[0]
     metrics = over_runs([{metric: one} for one in runs])
@@ -58,7 +56,6 @@ def times(*values: float, belief: Belief | None = None) -> list[Estimate]:
             "open",
             "within its range; more replicates would probably not decide it.",
         ),
-        (f"{SUCCESS} >= 99 %", (1.0, 1.0, 1.0), "passed", ""),
         (f"{SUCCESS} >= 99 %", (1.0, 0.999, 0.975), "open", ""),
         (f"{SUCCESS} == 100 %", (1.0, 1.0, 0.99), "failed", ""),
     ],
@@ -146,11 +143,6 @@ def four(tmp_path_factory: pytest.TempPathFactory) -> Bench:
     return bench_of(make_run(tmp_path_factory.mktemp("four"), cases=1, replicates=4))
 
 
-def stolen(trial: TrialData) -> TrialData:
-    """Let the hypervisor take half of every core throughout."""
-    return with_readings(trial, "host", "steal_seconds_total", lambda at, old: old + 0.5 * at)
-
-
 def told(check: str, *harms: Harm) -> CheckResult:
     return CheckResult(check=check, grade="VALID", sentence="", harms=harms)
 
@@ -183,7 +175,8 @@ def test_a_refusal_without_a_bound_leaves_none() -> None:
 
 
 def test_success_is_judged_whatever_disturbed_the_times(four: Bench) -> None:
-    trials = [stolen(trial) for trial in four.trials()]
+    taken = ("host", "steal_seconds_total", lambda at, old: old + 0.5 * at)
+    trials = [with_readings(trial, *taken) for trial in four.trials()]
     texts = ("probe.success_rate >= 99 %", "probe.error_rate > 5 %", f"{P50} < 10 s", f"{P50} < 1 ns")
     configs = {name: evolve(one, thresholds=texts) for name, one in four.configs.items()}
     found = judge_run(four.lock, configs, trials)
@@ -194,19 +187,12 @@ def test_success_is_judged_whatever_disturbed_the_times(four: Bench) -> None:
     assert found.thresholds[2].measured == case.metrics[P50].value
 
 
-def test_what_breaks_the_trial_as_a_whole_breaks_all_its_numbers(four: Bench) -> None:
-    trial = with_counter(four.trial("TC0.r1"), "cache", "requests", lambda n: n + 1e5)
-    result = judge_trial(trial, four.config(trial))
-    assert {one.grade for one in result.metrics.values()} == {"REFUSED"}
-
-
-@pytest.mark.parametrize("changed", ["server", "lib/app.py"])
-def test_trials_of_an_earlier_build_are_in_no_number(four: Bench, changed: str) -> None:
+def test_trials_of_an_earlier_build_are_in_no_number(four: Bench) -> None:
     """Any changed program of the server counts; trials of a single build all count."""
 
     def started(trial: TrialData, digest: str) -> TrialData:
         first, *rest = trial.lab.services
-        programs = {"same": "0", changed: digest}
+        programs = {"same": "0", "lib/app.py": digest}
         return evolve(trial, lab__services=(evolve(first, programs=programs), *rest))
 
     trials = sorted(four.trials(), key=lambda trial: trial.seal.sealed_wall if trial.seal else 0.0)
@@ -222,11 +208,6 @@ def test_trials_of_an_earlier_build_are_in_no_number(four: Bench, changed: str) 
 @pytest.mark.parametrize(
     ("text", "belief", "held"),
     [
-        ("response.p50 < 200 ms", None, True),
-        ("response.p50 < 200 ms", Belief(grade="WEAK", below=0.1, above=0.05), True),
-        ("response.p50 < 200 ms", Belief(grade="WEAK", below=0.1, above=0.15), None),
-        ("response.p50 < 170 ms", Belief(grade="WEAK", below=0.1, above=0.15), None),
-        ("response.p50 < 150 ms", Belief(grade="WEAK", below=0.1, above=0.15), False),
         ("response.p50 < 150 ms", Belief(grade="REFUSED", below=0.1, above=9.0), False),
         ("response.p50 < 10 s", Belief(grade="REFUSED", below=0.1, above=9.0), True),
         ("response.p50 < 800 ms", Belief(grade="REFUSED", below=0.1, above=9.0), None),
@@ -270,28 +251,3 @@ def test_a_case_s_percentile_is_that_of_its_trials(tmp_path: Path) -> None:
     assert p99.value == pytest.approx(np.exp(np.mean([np.log(one.value or 0.0) for one in each])))
     assert (p99.why, p99.need, p99.high is not None) == ("too few", 368, True)
     assert (p999.why, p999.high) == ("too few", None)
-
-
-def test_findings_of_the_first_format_are_read(four: Bench, tmp_path: Path) -> None:
-    trials = [stolen(trial) for trial in four.trials()]
-    raw = json.loads(judge_run(four.lock, four.configs, trials).to_json())
-    for trial in raw["trials"]:
-        for check in trial["verdict"]["checks"]:
-            del check["harms"], check["who"]
-        for estimate in trial["metrics"].values():
-            del estimate["belief"], estimate["why"], estimate["need"]
-    late = {"value": None, "reason": "> time-out (3 % failed)"}
-    grows = {"value": 0.5, "reason": "grows with run length"}
-    for one in (raw["trials"][0], raw["cases"][0]):
-        one["metrics"] |= {"probe.response.p99": late, "background.response.p50": grows}
-    path = tmp_path / "findings.json"
-    path.write_text(json.dumps(raw | {"format": 1}))
-    found = Findings.read(path)
-    assert found.format == Findings.FORMAT
-    for one in (found.trials[0], found.cases[0]):
-        assert one.metrics["probe.response.p99"].why == "time-out", "only words said so then"
-        assert one.metrics["background.response.p50"].why == "grows"
-        assert one.metrics["probe.success_rate"].why == ""
-    (trial, *_) = found.trials
-    assert trial.metrics[P50].grade == trial.verdict.instrument == "WEAK"
-    assert "steal" in trial.metrics[P50].belief.doubts
