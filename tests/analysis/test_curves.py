@@ -20,7 +20,7 @@ from svload.analysis.sentences import _saturated
 from svload.analysis.series import CaseCut
 from svload.analysis.view import kept_window
 from svload.model.evidence import CaseEvidence, CaseLimit, Evidence, LimitUse
-from svload.model.executors import ConstantArrivalRate, ConstantVus, ThinkTime
+from svload.model.executors import ConstantVus, ThinkTime
 from svload.model.facts import CPUS, Setting
 from svload.model.load_curve import GroupLoad, LoadCurve, RampBreak, ResourceUse
 from svload.model.results import Belief, Estimate, Findings, TrialResult
@@ -115,12 +115,6 @@ def test_what_no_finding_covers_is_reported_from_trials_with_the_range_of_percen
     ]
 
 
-def test_a_study_without_such_a_factor_has_none(closed: Bench) -> None:
-    found = judge_run(closed.lock, closed.configs, closed.trials())
-    assert found.curves == ()
-    assert not [one for one in found.findings if one.kind == "law"]
-
-
 # Hand-made trials
 
 
@@ -205,17 +199,6 @@ def test_a_delay_that_raises_throughput_is_reported(closed: Bench) -> None:
     assert "did not make" not in " ".join(curve.sentences)
 
 
-def test_the_think_time_that_saturates_is_reported(closed: Bench) -> None:
-    """50 users, 50 ms alone, 5 ms of one core per request: Z* = 50 · 5 ms − 50 ms."""
-    levels = [(50, z, min(50 / (0.05 + z), 200.0)) for z in (0.0, 0.1, 0.4, 0.8)]
-    curve = loop_curve(closed, *levels, uses=lambda x: (used(0.005 * x),))
-    assert curve.limits[0].value == pytest.approx(0.2, rel=0.05)
-    found = " ".join(curve.sentences)
-    assert "With a think time below Z* = 2" in found
-    assert "(CPU: 5 ms per request, 1 core: its quota)" in found
-    assert "{" not in found
-
-
 def test_refused_numbers_make_no_point(closed: Bench) -> None:
     trials = [
         trial("A", 1, 100.0, 0.1, users=10.0),
@@ -226,23 +209,6 @@ def test_refused_numbers_make_no_point(closed: Bench) -> None:
     (curve,) = curve_of(closed, executors, trials)
     assert [point.case for point in curve.points] == ["A", "B"]
     assert curve_of(closed, executors, trials[:1]) == ()
-
-
-def test_a_rate_has_its_own_limit(closed: Bench) -> None:
-    executors = {f"R{rate}": ConstantArrivalRate(rate_rps=rate) for rate in (20, 40, 80, 120)}
-    trials = [
-        evolve(
-            trial(name, block, one.rate_rps, 0.05, rate_rps=one.rate_rps),
-            uses=(used(0.005 * one.rate_rps + 0.001 * block),),
-        )
-        for name, one in executors.items()
-        for block in (1, 2, 3)
-    ]
-    (curve,) = curve_of(closed, executors, trials)
-    (limit, *_) = curve.limits
-    assert (curve.kind, limit.name, limit.state) == ("rate", "full rate", "above")
-    assert limit.value == pytest.approx(200, rel=0.02)
-    assert "is not bracketed" in curve.sentences[0]
 
 
 def test_a_full_link_is_reported_as_the_limit_by_its_rate(closed: Bench) -> None:
@@ -276,20 +242,6 @@ def test_what_else_differs_is_no_load(closed: Bench) -> None:
     assert axes(closed, {"A": configs["A"], "B": other}) == []
     for second in (thinking(0.1, 20), thinking(0, 10)):
         assert axes(closed, configs_of(closed, {"A": thinking(0, 10), "B": second})) == []
-
-
-def test_each_of_two_other_levels_has_its_curve(bench: Bench) -> None:
-    """Cases are matched: they have the same other levels."""
-    configs = dict(
-        zip(("a1", "a2", "b1", "b2"), [bench.configs[CASES[at]] for at in (0, 3, 0, 3)], strict=True)
-    )
-    ran = {name: case_result(name, levels={"f": name[1], "g": name[0]}) for name in configs}
-    factor = Factor(name="f", levels=(Level(name="1"), Level(name="2")))
-    found = list(axes_of(factor, ran, configs))
-    assert [(axis.when, list(axis.cases.values())) for axis in found] == [
-        ({"g": "a"}, ["a1", "a2"]),
-        ({"g": "b"}, ["b1", "b2"]),
-    ]
 
 
 # Resources

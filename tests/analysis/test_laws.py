@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
-from benches.laws import COVERAGE_MIN, MODELS_A_CELL, Judged, coverage, judge, models, rows_of
+from benches.laws import COVERAGE_MIN, Judged, coverage, judge, models, rows_of
 from scipy import stats
 from tests.evolve import evolve
-from tests.support.queueing import Station, simulate_open
 
-from svload.analysis import limits
 from svload.analysis.laws.every import Laws, balance, laws_of
-from svload.analysis.laws.levels import Bounds, Kind, Limit, Resource, Run, levels_of, placed
+from svload.analysis.laws.levels import Kind, Limit, Resource, Run, levels_of, placed
 from svload.analysis.laws.n_star import Station as Shared
 from svload.analysis.laws.n_star import mean_values, n_star
 from svload.analysis.laws.ramp import What, _better, breakpoint_of
 from svload.analysis.laws.throughput import agree, flat_levels, n_break, n_peak, scalability, two_segments
-from svload.analysis.laws.utilisation import demand_of, line_of
+from svload.analysis.laws.utilisation import demand_of
 
 CPU = Resource("CPU", "cpu", 2.0)
 DEMAND_S, ALONE_S, THINK_S = 0.02, 0.05, 0.25
@@ -53,14 +50,6 @@ AROUND = (3, 6, 12, 24, 48, 96)
 
 FACTORIAL = [(1.0, 0.0, 0.22345, 223.80), (1.0, 0.1, 0.11064, 243.50), (1.0, 0.2, 0.02237, 223.65)]
 """A paper's table: CPUs, think time, mean response, throughput; 50 users."""
-
-
-@pytest.mark.parametrize(("cpus", "think_s", "response_s", "throughput"), FACTORIAL)
-def test_the_interactive_law_holds_in_a_table(
-    cpus: float, think_s: float, response_s: float, throughput: float
-) -> None:
-    found = balance(Run(throughput, response_s, users=50, think_s=think_s))
-    assert found.accounted == pytest.approx(50, rel=0.03)
 
 
 def test_too_short_a_window_says_nothing() -> None:
@@ -105,11 +94,6 @@ def test_the_scatter_of_a_full_server_cannot_separate_rest_from_demand() -> None
     assert laws.limit.value == pytest.approx(50 / 11, rel=0.15), "only with pauses of seconds is it not full"
 
 
-def test_one_throughput_cannot_separate_rest_from_demand() -> None:
-    found = line_of(np.array([100.0, 101.0, 99.0]), np.ones(3))
-    assert (found.one_throughput, found.demand_s) == (True, pytest.approx(0.01))
-
-
 # N*
 
 
@@ -121,12 +105,6 @@ def test_n_star_is_the_arithmetic() -> None:
     assert laws.break_at.value == pytest.approx(N_STAR, rel=0.1)
     assert laws.agree is True
     assert laws.bounds.top_rps == pytest.approx(100, rel=0.05)
-
-
-@pytest.mark.parametrize(("users", "state"), [((2, 4, 8, 16), "above"), ((60, 90, 120, 150), "below")])
-def test_a_limit_outside_the_levels_is_not_bracketed(users: tuple[int, ...], state: str) -> None:
-    laws = users_laws(*users)
-    assert (laws.limit.state, laws.agree) == (state, None)
 
 
 @pytest.mark.parametrize(("share", "limits_it"), [(0.1, False), (0.75, False), (0.85, True)])
@@ -204,10 +182,6 @@ def test_a_rate_is_full_where_the_first_resource_is() -> None:
 )
 def test_bracketed_only_with_its_whole_interval(limit: tuple[float, float, float], state: str) -> None:
     assert placed(Limit(*limit), [1, 2, 4, 8]).state == state
-
-
-def test_bounds_of_response_are_those_of_the_slowest_resource() -> None:
-    assert Bounds(100, 0.05).response_s(60, 0.25) == pytest.approx(0.35)
 
 
 # Flat
@@ -332,19 +306,6 @@ def test_a_ramp_breaks_where_it_was_planted(at: float) -> None:
         assert found.low <= at <= found.high
 
 
-def test_a_ramp_of_arrivals_breaks_where_the_server_is_full() -> None:
-    """Two workers of 10 ms handle 200 a second; the rate rises to 400 in 6 s."""
-    count, interval_s = 1_200, 0.01
-    due_s = 6 * np.sqrt((np.arange(count) + 0.5) / count)
-    response_s = simulate_open(Station(0.01, 2, cv=0.0), due_s, seed=1)
-    at = np.floor(due_s / interval_s).astype(int)
-    done = np.bincount(at, minlength=600).astype(float)
-    response = np.bincount(at, weights=response_s, minlength=600) / np.where(done > 0, done, np.nan)
-    found = breakpoint_of((np.arange(600) + 0.5) * interval_s * 400 / 6, response, "response")
-    assert found.at == pytest.approx(200, rel=0.03)
-    assert found.low <= 201 and found.high >= 199
-
-
 def test_a_ramp_that_does_not_break_says_so() -> None:
     load, _, _ = ramp(50.0)
     rng = np.random.default_rng(1)
@@ -390,19 +351,3 @@ def test_every_cell_keeps_its_limits(tenth: list[Judged]) -> None:
     held = sum(len(row.inside) for row in rows if row.cell.held)
     assert held >= 15
     assert coverage(rows) >= stats.binom.ppf(0.001, held, COVERAGE_MIN) / held
-
-
-def test_levels_that_do_not_hold_n_star_say_so(tenth: list[Judged]) -> None:
-    outside = [one for one in tenth if not one.model.inside]
-    assert {one.state for one in outside} >= {"above"}
-    assert all(one.state != "bracketed" for one in outside)
-
-
-def test_the_table_that_is_committed_is_of_these_models() -> None:
-    text = (Path(__file__).resolve().parents[2] / "benches" / "laws.md").read_text(encoding="utf-8")
-    assert "MISSED" not in text
-    count = len(list(models()))
-    assert count >= 200
-    assert f"{count} models" in text
-    assert count % MODELS_A_CELL == 0
-    assert limits.WAITING_UNSURE == 0.5  # the table was made with it
