@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from tests.bounds import HANG_S
 from tests.host.conftest import alive
-from tests.servers import completed, wait_until
+from tests.servers import wait_until
 
 from svload.host import Agent, start_agent
 from svload.host.agent.journal import read_entries
@@ -199,7 +199,6 @@ def test_a_program_starts_without_our_descriptors_and_blocked_signals(agent: Age
     [
         ({"argv": ("/no/such/program",)}, r"No such file.*/no/such/program"),
         ({"cwd": "/no/such/folder"}, r"No such file.*/no/such/folder"),
-        ({"network_namespace": "nowhere"}, "no network namespace “nowhere”"),
         ({"limits": Limits(cores=(9999,))}, "Invalid argument"),
         ({"group": "nowhere"}, "no group “nowhere”"),
     ],
@@ -287,34 +286,6 @@ def test_members_share_their_parents_limit(agent: Agent, order: Order, needs: Ca
 def test_a_group_within_none_is_refused(agent: Agent) -> None:
     with pytest.raises(SvloadError, match="no group “nowhere” for s"):
         agent.prepare([MakeGroup(name="s", limits=GroupLimits(), within="nowhere")])
-
-
-NAMED_NAMESPACE = """
-import os, subprocess, sys
-from pathlib import Path
-from svload.host import start_agent
-from svload.host.machine import linux
-from svload.model.messages import Spawn
-linux.unshare(0x00020000)  # CLONE_NEWNS: /run below is nobody else's
-subprocess.run(["mount", "--make-rprivate", "/"], check=True)
-subprocess.run(["mount", "-t", "tmpfs", "none", "/run"], check=True)
-Path("/run/netns").mkdir()
-Path("/run/netns/apart").touch()
-subprocess.run(["unshare", "--net", "mount", "--bind", "/proc/self/ns/net", "/run/netns/apart"], check=True)
-with start_agent(Path(sys.argv[1]), "a test") as agent:
-    for name in (None, "apart"):
-        argv = ("sh", "-c", "readlink /proc/self/ns/net")
-        order = Spawn(child="t", role="tool", argv=argv, log=sys.argv[2], network_namespace=name)
-        print(agent.prepare([order])[0]["tail"])
-"""
-
-
-def test_a_child_can_live_in_a_named_network_namespace(tmp_path: Path, needs: Callable[..., None]) -> None:
-    needs("root", "unshare", "mount")
-    argv = [sys.executable, "-c", NAMED_NAMESPACE, str(tmp_path / "lab"), str(tmp_path / "log")]
-    found = completed(argv, check=True).stdout.split()
-    assert found[0] == os.readlink("/proc/self/ns/net")
-    assert found[1] not in ("", found[0])
 
 
 @pytest.mark.parametrize("strict", [False, pytest.param(True, marks=pytest.mark.timing)])

@@ -219,7 +219,6 @@ class Spawn(Message):
     group: str | None = None
     link: str | None = None
     timeout_s: float = 60.0
-    network_namespace: str | None = None
     stop_signal: Literal["TERM", "INT", "QUIT", "KILL"] = "TERM"
 
 

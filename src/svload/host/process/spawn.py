@@ -203,11 +203,9 @@ def _become(
             if os.getppid() != parent:
                 os._exit(127)
         found = _apply_limits(order, groups)
-        named = order.network_namespace
-        for file in (network, None if named is None else f"/run/netns/{named}"):
-            if file is not None:
-                with linux.in_network(file, stay=True):
-                    pass
+        if network is not None:
+            with linux.in_network(network, stay=True):
+                pass
         if order.cwd is not None:
             os.chdir(order.cwd)
         _tell(ends.status_write, {"pid": linux.machine_pid(), "limits": found})
@@ -266,8 +264,6 @@ def _set_nofile(asked: int) -> int:
 
 
 def _sentence(why: BaseException, order: Spawn) -> str:
-    if isinstance(why, FileNotFoundError) and why.filename and str(why.filename).startswith("/run/netns/"):
-        return f"there is no network namespace “{order.network_namespace}” (/run/netns)"
     if isinstance(why, OSError):
         return f"{why.strerror or why} ({why.filename or order.argv[0]})"
     return f"{type(why).__name__}: {why}"
