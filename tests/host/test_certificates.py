@@ -20,10 +20,6 @@ LEVEL = InstrumentLevel(service_ns=10**6, n=600, **TRUTH, **SEEN)
 INSTRUMENT = certificates.InstrumentCertificate(place=PLACE, made_wall=1.76e9, levels=(LEVEL,))
 
 
-def test_bias_is_seen_less_done() -> None:
-    assert (LEVEL.bias_p50_ns, LEVEL.bias_p99_ns) == (30_000, 70_000)
-
-
 def test_both_are_found_only_where_they_were_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept_certificates, "place", lambda: PLACE)
     assert kept_certificates.held("s", tmp_path) == Certificates()

@@ -21,8 +21,7 @@ from tests.bounds import HANG_S
 from svload.analysis import limits
 from svload.host import split_cores
 from svload.host.machine import conditions, preflight, sock_diag
-from svload.host.machine.awake import DEVICE, awake, can_stay_awake
-from svload.host.machine.owners import owners
+from svload.host.machine.awake import awake, can_stay_awake
 from svload.host.machine.page_cache import Resident, in_page_cache
 from svload.host.machine.ports import (
     REUSED_AFTER_S,
@@ -31,7 +30,7 @@ from svload.host.machine.ports import (
     local_ports,
     most_new_connections,
 )
-from svload.host.machine.sock_diag import TCP_LISTEN, count_time_wait, end_time_wait, tcp_sockets
+from svload.host.machine.sock_diag import count_time_wait, end_time_wait
 
 
 def test_a_moment_holds_the_three_clocks_and_what_tcp_sent() -> None:
@@ -105,16 +104,6 @@ def test_what_rests_towards_a_server_of_ours_can_be_ended_and_nothing_else() -> 
         assert end_time_wait({mine}) == 1
         assert end_time_wait({mine}) == 0
         assert end_time_wait({another}) == 1
-
-
-def test_a_listener_is_found_by_its_port() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-        [found] = [one for one in tcp_sockets(socket.AF_INET, TCP_LISTEN) if one.port == port]
-        assert found.address == "127.0.0.1"
-        assert found.inode == os.fstat(server.fileno()).st_ino
-        assert os.getpid() in owners([port]).pids
-    assert owners([port]).pids == set()
 
 
 def test_the_machine_says_what_it_can_carry() -> None:
@@ -218,14 +207,3 @@ def test_who_does_not_want_it_or_may_not_have_it_goes_on(tmp_path: Path) -> None
         with awake(**how) as held:
             assert not held
     assert not can_stay_awake(tmp_path / "none")
-
-
-@pytest.mark.skipif(not can_stay_awake(), reason="only root may keep CPUs awake")
-def test_the_kernel_holds_it_as_long_as_the_block() -> None:
-    def asked() -> int:
-        return int(struct.unpack("=i", DEVICE.read_bytes()[:4])[0])
-
-    before = asked()
-    with awake():
-        assert asked() == 0
-    assert asked() == before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import os
 import signal
@@ -140,35 +141,17 @@ def test_where_no_process_can_be_made_the_work_is_done_here(monkeypatch: pytest.
 
 def test_workers_do_without_locks_that_another_thread_holds(capfd: pytest.CaptureFixture[str]) -> None:
     """A progress display may hold one at the moment of the fork."""
-    held, done = threading.Event(), threading.Event()
+    lock = threading.Lock()
 
-    class Held:
-        lock = threading.Lock()
-
+    class Held(io.StringIO):
         def write(self, text: str) -> int:
-            with self.lock:
+            with lock:
                 return len(text)
 
-        def flush(self) -> None:
-            with self.lock:
-                pass
-
-    def display() -> None:
-        with Held.lock:
-            held.set()
-            done.wait(HANG_S)
-
-    thread = threading.Thread(target=display)
-    thread.start()
-    assert held.wait(HANG_S)
-    try:
-        with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(sys, "stdout", Held())
-            patched.setattr(sys, "stderr", Held())
-            found = spread(lambda n: (print(n), print(n, file=sys.stderr, flush=True), n)[2], range(12))
-    finally:
-        done.set()
-        thread.join()
+    with pytest.MonkeyPatch.context() as patched, lock:
+        patched.setattr(sys, "stdout", Held())
+        patched.setattr(sys, "stderr", Held())
+        found = spread(lambda n: (print(n), print(n, file=sys.stderr, flush=True), n)[2], range(12))
     assert found == list(range(12))
     assert capfd.readouterr() == ("", "")
 

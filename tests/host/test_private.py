@@ -232,17 +232,6 @@ def test_it_is_open_to_all_users_and_passes_to_no_child(tmp_path: Path) -> None:
     child.communicate(b"\n")
 
 
-def test_who_is_stopped_while_waiting_waits_no_longer(tmp_path: Path) -> None:
-    path, found = tmp_path / "lock", []
-    with (
-        machine_lock("first", 0.0, path=path),
-        pytest.raises(SvloadError) as caught,
-        machine_lock("second", None, found.append, path=path, should_stop=lambda: bool(found)),
-    ):
-        raise AssertionError("the lock was taken twice")
-    assert caught.value.exit_code == 130
-
-
 def test_a_waiting_process_is_shown_its_place_and_until_when(tmp_path: Path) -> None:
     path, found = tmp_path / "lock", []
     with machine_lock("first", 0.0, path=path, lasts_s=420):

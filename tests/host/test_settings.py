@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from svload.host import start_agent
 from svload.host.agent import journal, settings
 from svload.host.agent.journal import Journal
 from svload.host.agent.settings import Settings
 from svload.host.machine import linux
 from svload.model.errors import SvloadError
-from svload.model.messages import HoldSysctls, Spawn
+from svload.model.messages import HoldSysctls
 
 NETWORK, MACHINE = "net.ipv4.tcp_fin_timeout", "fs.file-max"
-SOMAXCONN = Path("/proc/sys/net/core/somaxconn")
 
 
 def in_files(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
@@ -161,25 +158,6 @@ def test_whoever_dies_in_the_middle_leaves_a_journal_that_puts_back(
     assert outcome.failures == []
     assert cut or outcome.lines == [], "nothing was changed"
     assert (proc / NETWORK).read_text().strip() == "60"
-
-
-@pytest.mark.truth
-def test_a_labs_network_has_its_own_settings(tmp_path: Path, needs: Callable[..., None]) -> None:
-    needs("root")
-    before = SOMAXCONN.read_text()
-    with start_agent(tmp_path / "lab", "a test", own_network=True) as agent:
-        assert agent.own_network
-        order = HoldSysctls(values={"net.core.somaxconn": "77", "net.core.netdev_max_backlog": "1234"})
-        somaxconn, backlog = agent.prepare([order])[0]["settings"]
-        assert (somaxconn["found"], somaxconn["layer"]) == ("77", "network")
-        assert backlog["layer"] == "machine" and "--host-settings" in backlog["why"]
-        assert backlog["found"] not in (None, "1234")
-        seen = Spawn(child="t", role="tool", argv=("cat", str(SOMAXCONN)), log=str(tmp_path / "t"))
-        assert agent.prepare([seen])[0]["tail"] == "77"
-        with agent.joined():
-            assert SOMAXCONN.read_text() == "77\n"
-        assert SOMAXCONN.read_text() == before
-    assert SOMAXCONN.read_text() == before
 
 
 def test_settings_survive(proc: Path, log: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
