@@ -125,13 +125,6 @@ def test_a_gate_takes_turns(tmp_path: Path, order: str, inventory: Path | None, 
     assert "A load by turns is not supported when other machines" in str(error)
 
 
-def test_the_plan_says_in_one_line_why_trials_run_one_after_the_other(tmp_path: Path):
-    text = BUILDS.replace("ORDER", "").replace("role: store,", "role: store, port: 8123,")
-    found = " ".join(CliRunner().invoke(app, ["plan", written(tmp_path, text)]).stdout.split())
-    assert "Trials run one after the other, not in turns, because " in found
-    assert "only one of them can have this port (lab.web.port)." in found
-
-
 BESIDE_S = 2.5
 
 
@@ -246,18 +239,6 @@ class EnoughDisk(Exception):
 
 def stop_here(*args: object, **options: object) -> None:
     raise EnoughDisk
-
-
-def test_a_case_that_there_is_not_is_named_with_those_there_are(tmp_path: Path) -> None:
-    study = write_study(tmp_path, None, 4)
-    with pytest.raises(SvloadError) as caught:
-        api.load_lock(study, api.Choices(only=("users-1", "case-9")))
-    assert caught.value.exit_code == ExitCode.USAGE
-    assert "no case case-9" in str(caught.value)
-    assert "users-1, users-2, users-4" in str(caught.value)
-    kept = api.load_lock(study, api.Choices(only=("users-2",)))
-    assert [case.name for case in kept.valid_cases] == ["users-2"]
-    assert {case.excluded for case in kept.cases if case.name != "users-2"} == {"left out by --only"}
 
 
 def test_a_closed_port_is_tried_before_queueing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,19 +24,17 @@ from tests.servers import Answering, program, serving
 
 from svload import api
 from svload.analysis import limits
-from svload.analysis.turn_plan import TurnPlan, turns_of
 from svload.drive.share.timeline import Timeline
 from svload.model.errors import ExitCode, fail
 from svload.model.events import Event
 from svload.model.messages import Action, GroupLimits, HoldSysctls, MakeGroup, Spawn
-from svload.model.results import TurnRecord
 from svload.model.study import Lock
 from svload.run import Options, Outcome, aa_batch, aa_lock, begin, execute, sides, warming
-from svload.run.block import Planned, _in_turns, _minutes, plan_turns, plan_within
+from svload.run.block import _in_turns, plan_turns, plan_within
 from svload.run.configs import case_config
 from svload.run.parts import _responses
 from svload.run.pauses import PauseReadings
-from svload.run.sides import SideHost, own_readings, plain, side_names, sided
+from svload.run.sides import SideHost, own_readings, side_names
 from svload.run.trial import TrialRun
 from svload.run.warming import Warmed, typical_p99_ns, warm_up
 from svload.store import RunDir, read_trial
@@ -76,10 +74,10 @@ def _short_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(warming, "STRETCHES_S", (0.2, 0.2))
 
 
-def locked(folder: Path, study: dict[str, Any], within_s: float | None = None) -> Lock:
+def locked(folder: Path, study: dict[str, Any]) -> Lock:
     path = folder / "study.yaml"
     path.write_text(json.dumps(study))
-    return api.load_lock(str(path), api.Choices(trusted=True, within_s=within_s))
+    return api.load_lock(str(path), api.Choices(trusted=True))
 
 
 def study_of(
@@ -182,24 +180,6 @@ def test_a_case_takes_turns_with_itself_in_an_aa_run(tmp_path: Path, port: int) 
         read_block_in_turns(run, block, ("page-b", "page-b"))
 
 
-@pytest.mark.parametrize(("within_s", "lasts_s"), [(None, 4 * 0.45 + 6), (60.0, 60.0)])
-def test_who_waits_for_turns_hears_how_long_they_take(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, port: int, within_s: float | None, lasts_s: float
-) -> None:
-    """Four trials of three turns of 0.1 s, each with a pause, and 1.5 s in addition; or the given time."""
-    lock = locked(tmp_path, by_path(port), within_s)
-    found: list[float] = []
-
-    def held(*args: Any, lasts_s: float, **how: Any) -> Any:
-        found.append(lasts_s)
-        raise Killed
-
-    monkeypatch.setattr("svload.run.execution.machine_lock", held)
-    with pytest.raises(Killed):
-        made(begin(lock, tmp_path / "runs"))
-    assert found == [pytest.approx(lasts_s)]
-
-
 class Killed(BaseException):
     """Stands for the end of the process."""
 
@@ -250,12 +230,6 @@ def test_an_interrupt_is_no_failure(tmp_path: Path, port: int, monkeypatch: pyte
     assert [data["why"] for data in kept if data.get("why")] == ["stopped", "stopped"]
 
 
-def test_where_nothing_listens_the_lab_of_a_side_does_not_come_up(tmp_path: Path) -> None:
-    run = begun(tmp_path, by_path(9))
-    assert made(run).exit_code == ExitCode.LAB_FAILED
-    assert not run.sealed_trials()
-
-
 @pytest.mark.truth
 def test_each_side_has_servers_of_its_own_under_plain_names(tmp_path: Path) -> None:
     """Two builds of a server and its dependency run at once: events name the side, files of a trial don't."""
@@ -282,62 +256,31 @@ def test_each_side_has_servers_of_its_own_under_plain_names(tmp_path: Path) -> N
 
 
 @pytest.mark.truth
-@pytest.mark.parametrize(("free", "fits"), [(1 << 40, True), (1 << 20, False)])
-def test_sides_need_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, fits: bool) -> None:
+def test_sides_need_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The gate's default is turns; a server in Python takes more than three quarters of a mebibyte."""
     study = of_builds(tmp_path, "GET http://web/", replicates=1)
     study["compare"][0]["fail_if"] = "worse by more than 5 %"
     run = begun(tmp_path, study)
     assert run.lock().measure.order == "turns"
-    monkeypatch.setattr(sides, "free_memory_bytes", lambda: free)
+    monkeypatch.setattr(sides, "free_memory_bytes", lambda: 1 << 20)
     outcome = made(run)
-    assert outcome.complete == fits
-    if not fits:
-        assert outcome.exit_code is ExitCode.USAGE
-        assert "the sides don't fit side by side: build-" in str(outcome.error)
-        assert "Write order: trials" in str(outcome.error)
-
-
-def test_names_bear_the_side_and_lose_it_again() -> None:
-    for name, named in (("web", "web@a"), ("web[2]", "web@a[2]"), ("web.http", "web@a.http"), ("web[2].tool-1.5", "web@a[2].tool-1.5")):  # fmt: skip
-        assert sided(name, "a") == named
-        assert plain(named, "a") == name
-    assert plain("web@ab", "a") == "web@ab"
-    assert plain("web", "a") == "web"
-    assert side_names(["main", "candidate"]) == {"main": "main", "candidate": "candidate"}
-    assert side_names(["http://a/", "main"]) == {"http://a/": "1", "main": "2"}
-
-
-class Hands:
-    """An agent that executes nothing."""
-
-    def __init__(self) -> None:
-        self.asked: list[Action] = []
-
-    def prepare(self, actions: Sequence[Action], timeout_s: float = 60.0) -> list[dict[str, Any]]:
-        self.asked += actions
-        return [{} for _ in actions]
-
-    def stop(self, children: Sequence[str], grace_s: float = 5.0, now: bool = False) -> dict[str, int]:
-        return dict.fromkeys(children, 0)
-
-    def exited(self, child: str) -> int | None:
-        return 7 if child == "web@a.http" else None
+    assert outcome.exit_code is ExitCode.USAGE
+    assert "the sides don't fit side by side: build-" in str(outcome.error)
+    assert "Write order: trials" in str(outcome.error)
 
 
 def test_the_agent_is_asked_under_the_names_of_the_side() -> None:
-    hands = Hands()
-    host = SideHost(hands, "a")
+    asked: list[Action] = []
+    host = SideHost(SimpleNamespace(prepare=lambda actions, timeout_s: asked.extend(actions)), "a")
     held = HoldSysctls(values={"net.core.somaxconn": "9"})
-    server = Spawn(child="web.http", role="server", argv=("x",), log="web.log", group="web", link="web")
+    server = Spawn(child="web[2].http", role="server", argv=("x",), log="web.log", group="web", link="web")
     host.prepare([MakeGroup(name="web", limits=GroupLimits(), within="vm"), server, held])
-    group, spawn, sysctls = hands.asked
+    group, spawn, sysctls = asked
     assert isinstance(group, MakeGroup) and isinstance(spawn, Spawn)
     assert (group.name, group.within) == ("web@a", "vm@a")
-    assert (spawn.child, spawn.group, spawn.link, spawn.log) == ("web@a.http", "web@a", "web@a", "web.log")
+    assert (spawn.child, spawn.group, spawn.link, spawn.log) == ("web@a[2].http", "web@a", "web@a", "web.log")
     assert sysctls == held
-    assert host.stop(["web.http"]) == {"web.http": 0}
-    assert host.exited("web.http") == 7
+    assert side_names(["http://a/", "main"]) == {"http://a/": "1", "main": "2"}, "the levels are no names"
 
 
 def test_a_side_has_its_own_readings_and_those_of_the_machine() -> None:
@@ -406,15 +349,6 @@ def test_a_stall_in_the_warm_up_makes_no_turn_longer(rate: float, seconds: float
     assert 1 / 1.5 < stalled / calm < 1.5
     p99_ns = typical_p99_ns(responses(rate, seconds, 30e6, at))
     assert p99_ns == pytest.approx(30e6 * np.exp(0.3 * 2.33), rel=0.25)
-
-
-def test_a_slow_server_makes_turns_long_even_if_only_some_answers_are_slow() -> None:
-    assert length_ns(responses(100, 4, 250e6), 100) == pytest.approx(5e9, rel=0.2)
-    some = (np.where(np.random.default_rng(seed).random(800) < 0.02, 500e6, 10e6) for seed in range(40))
-    assert all(typical_p99_ns(one) > 300e6 for one in some)
-    few = responses(20, 2, 10e6)
-    assert typical_p99_ns(few) == few.max(), "too few requests are one part"
-    assert typical_p99_ns(np.empty(0)) == 0.0
 
 
 class WarmingTrial:
@@ -491,10 +425,6 @@ def test_a_side_that_only_times_out_ends_its_warm_up_with_its_first_load(tmp_pat
     assert "page-late answered none of its requests in 200 ms of warm-up" in texts
 
 
-def test_the_time_to_give_is_rounded_up() -> None:
-    assert [_minutes(seconds) for seconds in (10, 60, 109, 320)] == ["30s", "90s", "2m", "6m"]
-
-
 def test_a_connection_for_each_request_makes_no_turn_longer() -> None:
     """All of its requests count, so a turn doesn't need more of them."""
     new, kept = ({"connection": np.array(one)} for one in (range(240), [1, 2] * 120))
@@ -509,16 +439,6 @@ def test_load_time_stands_still_between_turns() -> None:
     assert times.real_end_ns == 250 * MS
     assert times.interval_ns == 2 * MS
     assert times.until(201 * MS) == (0, 150 * MS)
-
-
-def test_a_record_says_what_was_planned() -> None:
-    plan = TurnPlan(500 * MS, 10 * MS, 4)
-    own, other = turns_of(plan, 2, 1, 1)
-    following = sorted(begin for begin, _ in (*own, *other))[1:]
-    next_ns = tuple(min((at for at in following if at > begin), default=own[-1][1]) for begin, _ in own)
-    warm = {"p99_ns": 5e6, "warm_ns": 1, "settled": True}
-    record = TurnRecord(turns_ns=own, next_ns=next_ns, pause_ns=plan.pause_ns, sides=("a", "b"), **warm)
-    assert Planned.of_record(record) == Planned(plan, 5e6)
 
 
 class Readings:

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
 import sys
 import threading
-import time
-from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from tests.bounds import HANG_S
-from tests.servers import wait_until
 
 from svload.host.agent import leftovers
 from svload.host.agent.client import try_lock
@@ -29,8 +25,6 @@ from svload.model.errors import SvloadError, fail
 from svload.model.events import Event
 from svload.run import keeper, kept
 from svload.run.leftovers import put_back
-
-SOURCE = Path(__file__).resolve().parents[2] / "src" / "svload"
 
 
 @pytest.fixture
@@ -86,26 +80,6 @@ def test_an_agent_that_outlives_its_killed_controller_is_waited_for(
     assert "[not-undone]" in str(late.data["text"]) and "has not ended within 0.1 s" in str(late.data["text"])
 
 
-def matching(call: str) -> set[str]:
-    files = ((path.relative_to(SOURCE).as_posix(), path.read_text("utf-8")) for path in SOURCE.rglob("*.py"))
-    return {name for name, text in files if re.search(call, text)}
-
-
-def test_only_these_modules_restore_leftovers_and_whoever_starts_an_agent_does_first() -> None:
-    # A fleet's machine reports what it found when it is greeted.
-    restoring = matching(rf"\b{finish_leftovers.__name__}\(")
-    assert restoring == {"host/agent/leftovers.py", "host/machines/bearer.py", "run/leftovers.py"}
-    starters, putting_back = (
-        {name for name in matching(rf"(?<!def )\b(?:{names})\(") if not name.startswith("host/")}
-        for names in ("start_agent|launch_agent", "put_back")
-    )
-    assert starters == {"run/certify.py", "run/hands.py", "run/keeper.py", "run/listing.py", "run/once.py"}
-    # A keeper is a process that `lab up` starts; an agent is taken over by an execution, whoever had started
-    # it.
-    for_them = {"run/keeper.py": "api/labs.py", "run/hands.py": "run/execution.py"}
-    assert {for_them.get(name, name) for name in starters} <= putting_back
-
-
 def test_a_half_cleared_folder_is_left(killed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "blocked").rmdir()
     for name in ("a", "z"):
@@ -146,37 +120,6 @@ def test_a_keeper_that_outlives_its_lease_is_ended(monkeypatch: pytest.MonkeyPat
     with pytest.raises(SvloadError, match=r"lease ended before it was up, and 0\.1 s later"):
         kept.keep(LOCK, 0.0)
     assert started[0].wait(HANG_S) == -signal.SIGTERM
-
-
-def test_a_lab_that_is_not_up_when_its_lease_ends_is_stopped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Nothing else limits the time in which it comes up, since a build may take long."""
-
-    class Building:
-        def __init__(self, *words: Any, should_stop: Any, **more: Any) -> None:
-            self._should_stop = should_stop
-
-        def up(self) -> None:
-            wait_until(self._should_stop)
-            raise fail("interrupted")
-
-        def down(self) -> None:
-            downs.append(True)
-
-    downs: list[bool] = []
-    agent = SimpleNamespace(dir=tmp_path, cores=(0,), joined=nullcontext)
-    config = SimpleNamespace(services=(), secrets={}, sysctl={})
-    lock = SimpleNamespace(valid_cases=["c"], study_dir=".", trusted=False)
-    monkeypatch.setattr(keeper, "Lab", Building)
-    monkeypatch.setattr(keeper, "Lock", SimpleNamespace(read=lambda path: lock))
-    monkeypatch.setattr(keeper, "study", SimpleNamespace(resolve=lambda lock, case: config))
-    monkeypatch.setattr(keeper, "needs_own_network", lambda config: False)
-    monkeypatch.setattr(keeper, "start_agent", lambda *words, **more: nullcontext(agent))
-    monkeypatch.setattr(signal, "signal", lambda number, handler: None)
-    assert keeper.main(tmp_path, time.time() + 0.2) == 0
-    assert downs
-    assert not (tmp_path / "failure.json").exists()
 
 
 def test_a_reset_that_fails_is_reported(tmp_path: Path) -> None:

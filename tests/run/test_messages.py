@@ -38,14 +38,6 @@ def test_a_processs_report_of_a_failure_names_the_file(why: Exception, text: str
     assert error_of("load.0", line["error"]).problems[0].sentence == text
 
 
-@pytest.mark.parametrize(
-    "line", ["no", {}, {"code": "of-tomorrow", "details": {}}, {"code": "generator-failed"}]
-)
-def test_what_is_no_error_of_ours_is_repeated(line: object) -> None:
-    [problem] = error_of("load.0", line).problems
-    assert problem.code == "generator-failed" and "load.0: " in problem.sentence
-
-
 def test_a_generator_that_cannot_write_its_tables_names_them(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -140,16 +140,11 @@ def test_a_mistake_of_a_url_names_its_option(tmp_path: Path, asked: dict[str, An
     ("that", "within_s", "lasts_s", "waits_s"),
     [
         ("p95 <= 10 ms", None, 5, 30),
-        ("p95 <= 10 ms", 90, 2.25, None),
         ("p95 <= 200ms", 45, None, 1.5),
-        ("p95 <= 200ms", 90, None, 3),
         ("p95 <= 300 ms", 90, 4.5, None),
-        ("p95 <= 300 ms", 60, 3.5, None),
         ("p95 <= 300 ms", 20, 1, None),
         ("success_rate >= 99 %", 90, 2.25, None),
         ("p95 <= 1 s and p50 <= 100 ms", None, 15, 30),
-        ("p95 <= 2 s", 45, None, 8),
-        ("p95 <= 3 s", None, 30, 30),
         ("p95 <= 20 s", 45, None, 30),
     ],
 )
@@ -240,22 +235,16 @@ def test_what_was_found_is_reported_with_every_load_and_trial(study: Study) -> N
     numbered = [(place, place + 1) for place in range(len(trials))]
     assert [(trial.position, trial.block) for trial in trials] == numbered
     assert len({trial.seed for trial in trials}) == len(trials)
-    assert all(batch.because for batch in batches)
     shown = capacity_of(lock, list(reversed(results)))
     assert (shown.state, shown.ended) == ("found", True)
     assert shown.limit == pytest.approx(100, rel=0.03)
     assert shown.low <= 100 <= shown.high
     assert [one.trial for one in shown.trials] == [one.trial for one in results], "in the order they ran"
-    assert [one.look for one in shown.trials][:5] == [True] * 5
-    assert not shown.trials[-1].look
-    assert shown.trials[-1].low <= 100
-    levels = {one.load: one for one in shown.levels}
-    assert (levels[64].outcome, levels[128].outcome) == ("holds", "breaks")
-    assert (levels[128].value, levels[128].throughput_rps) == (pytest.approx(0.2 * 1.28**2), 100.0)
+    levels = {one.load: one.outcome for one in shown.levels}
+    assert (levels[64], levels[128]) == ("holds", "breaks")
     interval = f"({shown.low} to {shown.high}: 95 % interval"
     assert f"holds up to about {round(shown.limit or 0)} users {interval}" in shown.sentence
-    assert shown.gate.outcome == "pass"
-    assert search_outcome(shown) == "pass"
+    assert shown.gate.outcome == search_outcome(shown) == "pass"
 
 
 def test_an_interval_that_reaches_below_the_allowed_loads_is_no_pass(study: Study) -> None:
@@ -269,21 +258,6 @@ def test_an_interval_that_reaches_below_the_allowed_loads_is_no_pass(study: Stud
     assert shown.state == "found", shown.sentence
     assert shown.low < 99 <= shown.limit
     assert shown.gate.outcome == "open"
-
-
-@pytest.mark.parametrize(
-    ("breaks_above", "asked", "state", "words"),
-    [
-        (10_000, {}, "above", "the limit is higher"),
-        (0.5, {}, "below", "the limit is lower"),
-        (100, {"within_s": 14.4}, "undecided", "held at 64 and broke at 128"),
-    ],
-)
-def test_without_a_bracket(study: Study, breaks_above: int, asked: Any, state: str, words: str) -> None:
-    lock = lock_of(study(), that=CRITERION, **asked)
-    shown = capacity_of(lock, played(lock, breaks_above)[1])
-    assert (shown.state, search_outcome(shown)) == (state, "open"), "what could not be told is never a pass"
-    assert words in shown.sentence
 
 
 def test_a_search_fits_its_time_however_slow_the_machine_is(study: Study) -> None:
@@ -379,19 +353,24 @@ def test_a_live_picture_shows_every_level_with_its_verdict(study: Study) -> None
 
 
 @pytest.mark.parametrize(
-    ("at_least", "breaks_above", "code"),
+    ("asked", "breaks_above", "code", "words"),
     [
-        (None, 100, ExitCode.DONE),
-        (None, 10_000, ExitCode.REFUSED),
-        (50, 100, ExitCode.DONE),
-        (100, 100, ExitCode.REFUSED),
-        (300, 100, ExitCode.THRESHOLD_FAILED),
+        ({}, 100, ExitCode.DONE, "holds up to about 100 users"),
+        ({}, 10_000, ExitCode.REFUSED, "the limit is higher"),
+        ({}, 0.5, ExitCode.REFUSED, "the limit is lower"),
+        ({"within_s": 14.4}, 100, ExitCode.REFUSED, "held at 64 and broke at 128"),
+        ({"at_least": 50}, 100, ExitCode.DONE, ""),
+        ({"at_least": 100}, 100, ExitCode.REFUSED, ""),
+        ({"at_least": 300}, 100, ExitCode.THRESHOLD_FAILED, ""),
     ],
 )
-def test_the_exit_code_is_the_gate_s(study: Study, at_least: Any, breaks_above: int, code: ExitCode) -> None:
-    lock = lock_of(study(), that=CRITERION, at_least=at_least)
+def test_the_exit_code_is_the_gate_s_and_without_one_that_of_the_answer(
+    study: Study, asked: dict[str, Any], breaks_above: float, code: ExitCode, words: str
+) -> None:
+    lock = lock_of(study(), that=CRITERION, **asked)
     shown = capacity_of(lock, played(lock, breaks_above)[1])
     assert verdict_exit(findings_of(capacity=shown)) is code, shown.sentence
+    assert words in shown.sentence
 
 
 def test_a_search_killed_between_batches(study: Study, tmp_path: Path) -> None:
