@@ -111,7 +111,3 @@ def test_a_mistake_is_reported_before_the_start(study: Path, old: str, new: str,
     study.write_text(STUDY.replace(old, new))
     with pytest.raises(SvloadError, match=re.escape(says)):
         api.plan(str(study), api.Choices())
-
-
-def test_a_plan_of_it_needs_nothing_built(world: World, study: Path) -> None:
-    assert world.json("plan", str(study))["trials"] == 4

@@ -74,12 +74,3 @@ def test_the_lab_against_itself_sets_the_floor(world: World) -> None:
     assert detects() is not None
     assert detects("--duration", "0.4s") is None, "another duration is another setting"
     assert world.silent() == []
-
-
-def test_a_plan_that_does_not_fit_is_refused_before_anything_starts(world: World) -> None:
-    (world.root / "study.yaml").write_text(STUDY.replace("[2, 4]", "[2, 70000]"))
-    ended = world.svload("run", "study.yaml", "--out", str(world.runs))
-    assert (ended.returncode, ended.stdout) == (2, "")
-    assert "70,000 connections at once" in ended.stderr
-    assert "plan-too-large" in ended.stderr
-    assert list(world.runs.iterdir()) == []

@@ -96,14 +96,6 @@ def test_why_lists_every_check(demo: Demo) -> None:
     assert [check["check"] for check in checks if not check["measured"]] == []
 
 
-def test_query_is_sql_over_the_run(demo: Demo) -> None:
-    sql = "select case_name, count(*) as n from samples where group_name = 'probe' group by 1 order by 1"
-    rows = demo.json("query", "latest", sql)
-    assert [row["case_name"] for row in rows] == sorted(CASES.split(","))
-    assert all(row["n"] > 0 for row in rows)
-    assert "case_name" in demo.svload("query", "latest", sql).stdout
-
-
 @pytest.mark.smoke
 def test_a_pack_is_read_like_the_run(demo: Demo, tmp_path: Path) -> None:
     packed = tmp_path / "demo.svload.zip"
@@ -138,20 +130,16 @@ def test_two_runs_are_compared_and_json_is_all_of_stdout(demo: Demo) -> None:
     assert "TC9" in demo.svload("compare", demo.run.name, Path(found["run"]).name).stdout
 
 
-@pytest.mark.parametrize("strict", [False, pytest.param(True, marks=pytest.mark.timing)])
-def test_a_plan_expects_what_the_last_run_took(demo: Demo, tmp_path: Path, strict: bool) -> None:
+@pytest.mark.timing
+def test_a_plan_expects_what_the_last_run_took(demo: Demo, tmp_path: Path) -> None:
     last = (demo.world.runs / "latest").resolve()
     found = findings(last)
     cases = ",".join(case["case"] for case in found["cases"] if case["trials"])
     asked = ("plan", "001-svload", "--profile", "demo", "--only", cases, "--replicates", "2")
     planned = demo.json(*asked)
-    assert planned["estimated_from"] == "measured in the last run"
     unknown = demo.world.json(*asked, "--out", str(tmp_path))
-    assert "kits" in unknown["estimated_from"]
-    assert unknown["estimated_s"] > 0
-    if strict:
-        assert planned["estimated_s"] == pytest.approx(found["phases_s"]["total"], rel=0.25)
-        assert 0.1 < unknown["estimated_s"] / found["phases_s"]["total"] < 2
+    assert planned["estimated_s"] == pytest.approx(found["phases_s"]["total"], rel=0.25)
+    assert 0.1 < unknown["estimated_s"] / found["phases_s"]["total"] < 2
 
 
 def test_time_outside_load_is_reported_with_its_share(demo: Demo) -> None:
@@ -163,12 +151,10 @@ def test_time_outside_load_is_reported_with_its_share(demo: Demo) -> None:
     assert "outside load" in page
 
 
-@pytest.mark.parametrize("strict", [False, pytest.param(True, marks=pytest.mark.timing)])
 @pytest.mark.parametrize("plant", PLANTS)
-def test_a_planted_fault_is_named_in_its_trials(world: World, plant: str, strict: bool) -> None:
-    """No other trial is refused: a clean one may look unsettled by chance (WEAK), but no more than that."""
+def test_a_planted_fault_is_named_in_its_trials(world: World, plant: str) -> None:
     name, grade = PLANTS[plant]
-    cases = ("--only", "TC9,TC11", "--replicates", "2" if strict else "1")
+    cases = ("--only", "TC9,TC11", "--replicates", "1")
     ended = world.svload("demo", "--plant", plant, *cases, "--out", str(world.runs))
     found = complete(only_run(world), ended.stderr)
     assert f"planted faults: {plant} in TC11" in ended.stderr
@@ -178,5 +164,3 @@ def test_a_planted_fault_is_named_in_its_trials(world: World, plant: str, strict
         checks = checks_of(trial)
         assert checks[name]["grade"] == grade, checks[name]
         assert checks["accounting"]["grade"] != "REFUSED", "the engine did as it was asked"
-    others = [trial for trial in found["trials"] if trial["case"] != "TC11"]
-    assert not strict or all(checks_of(trial)[name]["grade"] != grade for trial in others), others

@@ -74,12 +74,6 @@ def written(world: World, service: dict[str, Any], **more: Any) -> str:
     return world.study(study | more)
 
 
-def test_a_study_that_fills_no_store_has_no_urls(world: World):
-    ended = world.svload("lab", "urls", written(world, {"kit": "truth", "role": "store"}))
-    assert ended.returncode == 2
-    assert "one fills no store" in ended.stderr
-
-
 def test_a_store_behind_a_link_is_listed(world: World, needs: Any):
     needs("root")
     if why := fabric.lacking(latency=False):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,7 +20,7 @@ MOST_BYTES = 100 * MIB
 
 
 class Disk(Answering):
-    """Store bodies in files and return them; a path that begins with /altered with its last byte changed."""
+    """Store a body in a file and return it."""
 
     kept: Path
 
@@ -36,11 +37,7 @@ class Disk(Answering):
     def do_GET(self) -> None:
         self.answer(b"", **{"Content-Length": str(self.kept.stat().st_size)})
         with self.kept.open("rb") as file:
-            for _ in range(BODY_BYTES // MIB - 1):
-                self.wfile.write(file.read(MIB))
-            last = file.read()
-        changed = self.path.startswith("/altered")
-        self.wfile.write(last[:-1] + bytes([last[-1] ^ changed]))
+            shutil.copyfileobj(file, self.wfile, MIB)
 
 
 @pytest.fixture
@@ -54,7 +51,7 @@ name: both-ways
 lab: {{disk: {{at: "http://127.0.0.1:{port}"}}}}
 feeders: {{written: {{written: md5}}}}
 requests:
-  put: {{put: "http://disk/{path}", body: {{random: {size}}}, adds: written, check: ["header.ETag == ${{written.digest}}"]}}
+  put: {{put: "http://disk/object", body: {{random: {size}}}, adds: written, check: ["header.ETag == ${{written.digest}}"]}}
   get: {{get: "http://disk${{written.path}}", check: ["size_bytes == ${{written.size_bytes}}", "md5 == ${{written.digest}}"]}}
 scenarios: {{both: [put, get]}}
 traffic: {{user: {{executor: per-vu-iterations, vus: 1, iterations: 1, record: rows, scenario: both}}}}
@@ -62,9 +59,8 @@ measure: {{duration: 120s, replicates: 1}}
 """
 
 
-@pytest.mark.parametrize(("path", "error"), [("object", ""), ("altered", "check")])
-def test_a_large_body_goes_both_ways(world: World, port: int, path: str, error: str) -> None:
-    study = world.study(TEXT.format(port=port, path=path, size=BODY_BYTES))
+def test_a_large_body_goes_both_ways(world: World, port: int) -> None:
+    study = world.study(TEXT.format(port=port, size=BODY_BYTES))
     with world.start("run", study, "--trust", "--out", str(world.runs)) as command:
         most = peak_rss_bytes(world, command)
         command.end()
@@ -72,5 +68,5 @@ def test_a_large_body_goes_both_ways(world: World, port: int, path: str, error: 
     put, get = world.query("select status, error_name, body_bytes from samples order by step")
     assert (put["status"], put["error_name"]) == (201, ""), "the server's digest is that of what was sent"
     assert (world.root / "object").stat().st_size == BODY_BYTES
-    assert (get["status"], get["error_name"], get["body_bytes"]) == (200, error, BODY_BYTES)
+    assert (get["status"], get["error_name"], get["body_bytes"]) == (200, "", BODY_BYTES)
     assert 0 < most <= MOST_BYTES, f"{most / MIB:.0f} MiB"

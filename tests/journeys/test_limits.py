@@ -78,91 +78,43 @@ def test_its_latency_is_in_every_answer_and_may_be_a_factor(world: World, most_s
         assert "of a core" in checks_of(trial)["limits-acted"]["sentence"]
 
 
-@LINKED
-def test_one_before_it_and_one_behind_it_are_reached(world: World) -> None:
-    lab = {
-        "store": SITE,
-        "front": {"kit": "nginx", "files": {"/own": "1 KiB"}, "of": "store", "link": {"rate": "100 Mbit/s"}},
-    }
-    traffic = {"users": {"executor": "constant-vus", "vus": 2, "request": "GET http://front/small"}}
-    [(trial, both)] = linked(world, lab=lab, traffic=traffic)
-    assert trial["metrics"]["users.failed"]["value"] == 0
-    assert both["store"]["endpoints"][0]["address"] == fabric.HUB
-    assert both["store"]["links"] == []
-    assert both["front"]["endpoints"][0]["address"] != fabric.HUB
-
-
 FILES, EACH_MIB, RATE = 48, 2, 20_000_000
 
 
-def reading(
-    world: World, duration: str, *sites: str, machine: dict[str, Any] | None = None, **limits: Any
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Run a trial over more files than the services' memory can keep in the page cache; return its
-    findings and its lab. `machine`: what all of them are within."""
+@pytest.mark.parametrize(
+    ("duration", "strict"), [("0.5s", False), pytest.param("4s", True, marks=pytest.mark.timing)]
+)
+def test_services_share_the_reads_of_the_machine_that_they_are_within(
+    world: World, needs: Callable[..., None], duration: str, strict: bool
+) -> None:
+    """They read more files than their memory can keep in the page cache. The kernel's limit is always checked;
+    the amount read only if the machine leaves the servers their cores."""
+    needs("root", "nginx")
     files = {f"/f{number}": f"{EACH_MIB} MiB" for number in range(FILES)}
     (world.root / "files.csv").write_text("path\n" + "".join(f"{path}\n" for path in files))
-    site = {"kit": "nginx", "files": files, "memory": "40 MiB", **limits}
-    lab: dict[str, Any] = dict.fromkeys(sites, site)
-    if machine is not None:
-        lab = {"vm": {"kit": "machine", **machine}, **{name: {**site, "within": "vm"} for name in sites}}
+    site = {"kit": "nginx", "files": files, "memory": "40 MiB", "within": "vm"}
     users = {"executor": "constant-vus", "vus": 4}
     study = {
         "name": "disk",
-        "lab": lab,
-        "before_trial": [{"drop_cache": list(sites)}],
+        "lab": {"vm": {"kit": "machine", "disk_rate": {"read": "20 MB/s"}}, "one": site, "two": site},
+        "before_trial": [{"drop_cache": ["one", "two"]}],
         "feeders": {"files": {"csv": "files.csv", "take": "sequential"}},
         "traffic": {
-            f"users-{name}": {**users, "request": f"GET http://{name}${{files.path}}"} for name in sites
+            f"users-{name}": {**users, "request": f"GET http://{name}${{files.path}}"}
+            for name in ("one", "two")
         },
         "measure": {"duration": duration, "replicates": 1},
     }
     [trial] = world.run(world.study(study), "--trust")["trials"]
-    return trial, lab_of(only_run(world), trial["trial"])
-
-
-def used_ratio(trial: dict[str, Any], whose: str) -> float:
-    """Return how much of its 20 MB/s of reads it used."""
-    sentence = checks_of(trial)["limits-acted"]["sentence"]
-    found = re.search(rf"{whose} used ([\d.]+) % of its 20 MB/s of disk reads", sentence)
-    assert found is not None, sentence
-    return float(found[1]) / 100
-
-
-BOTH = pytest.mark.parametrize(
-    ("duration", "strict"), [("0.5s", False), pytest.param("4s", True, marks=pytest.mark.timing)]
-)
-"""The kernel's limit is always checked; the amount read only if the machine leaves the servers their
-cores."""
-
-
-@BOTH
-def test_reads_are_held(world: World, needs: Callable[..., None], duration: str, strict: bool) -> None:
-    needs("root", "nginx")
-    trial, lab = reading(world, duration, "site", disk_rate={"read": "20 MB/s"})
-    [service] = lab["services"]
-    [group] = service["groups"]
-    assert {one["name"]: one["found"] for one in group["settings"]}["disk_read_bytes_per_s"] == str(RATE)
-    used = used_ratio(trial, "site")
-    assert used > 0
-    if strict:  # whether users reach the rate depends on the machine
-        assert 0.93 < used < 1.07
-        assert checks_of(trial)["limits-acted"]["grade"] == "VALID"
-    assert not [path for path in group["paths"].values() if Path(path).exists()]
-
-
-@BOTH
-def test_services_share_the_reads_of_the_machine_that_they_are_within(
-    world: World, needs: Callable[..., None], duration: str, strict: bool
-) -> None:
-    needs("root", "nginx")
-    trial, lab = reading(world, duration, "one", "two", machine={"disk_rate": {"read": "20 MB/s"}})
-    groups = {group["name"]: group for one in lab["services"] for group in one["groups"]}
+    services = lab_of(only_run(world), trial["trial"])["services"]
+    groups = {group["name"]: group for one in services for group in one["groups"]}
     assert set(groups) == {"vm", "one", "two"}
     assert [one["found"] for one in groups["vm"]["settings"]] == [str(RATE)]
-    used = used_ratio(trial, "vm")
+    sentence = checks_of(trial)["limits-acted"]["sentence"]
+    used = re.search(r"vm used ([\d.]+) % of its 20 MB/s of disk reads", sentence)
+    assert used is not None, sentence
     if strict:
-        assert 0.93 < used < 1.07, "both together"
+        assert 93 < float(used[1]) < 107, "both together"
         for name in ("one", "two"):
             answers = trial["metrics"][f"users-{name}.throughput"]["value"]
             assert answers * EACH_MIB * (1 << 20) < 0.9 * RATE, "neither has it alone"

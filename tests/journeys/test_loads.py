@@ -7,9 +7,6 @@ from typing import Any
 
 import pytest
 
-from svload.analysis.laws.every import Laws, laws_of
-from svload.analysis.laws.levels import Kind, Resource, Run
-
 from .world import World
 
 pytestmark = [pytest.mark.truth, pytest.mark.timing("server")]
@@ -27,30 +24,6 @@ def judged(world: World, text: str) -> dict[str, Any]:
     return world.run(world.study(HEAD + text))
 
 
-def laws(found: dict[str, Any], kind: Kind) -> Laws:
-    """Return the laws' results for every trial."""
-    runs, capacity = [], {}
-    for trial in found["trials"]:
-        metrics, load = trial["metrics"], trial["loads"]["load"]
-        capacity |= {
-            use["name"]: Resource(use["name"], use["kind"], use["capacity"]) for use in trial["uses"]
-        }
-        runs.append(
-            Run(
-                throughput_rps=metrics["load.throughput"]["value"],
-                response_s=metrics["load.response.mean"]["value"],
-                users=load["users"],
-                rate_rps=load["rate_rps"],
-                think_s=load["think_s"],
-                block=trial["block"],
-                uses={use["name"]: use["used"] for use in trial["uses"]},
-            )
-        )
-    result = laws_of(runs, list(capacity.values()), kind)
-    assert result is not None
-    return result
-
-
 @pytest.mark.timing("engine")
 def test_users_begin_to_wait_at_n_star(world: World) -> None:
     found = judged(
@@ -61,15 +34,17 @@ traffic: {load: {executor: constant-vus, vus: "${users}", think_time: {exponenti
 measure: {duration: 2s, replicates: 3}
 """,
     )
-    result = laws(found, "users")
-    assert result.limit.value == pytest.approx(N_STAR, rel=0.15)
-    assert result.ground.bottleneck.resource.name == "workers of server"
-    assert result.ground.bottleneck.demand_s == pytest.approx(SERVICE_S, rel=0.1)
-    assert result.bounds.top_rps == pytest.approx(FULL_RPS, rel=0.1)
+    [curve] = found["curves"]
+    limits = {limit["name"]: limit["value"] for limit in curve["limits"]}
+    assert limits["N*"] == pytest.approx(N_STAR, rel=0.15)
+    [bottleneck] = [one for one in curve["demands"] if one["bottleneck"]]
+    assert bottleneck["resource"] == "workers of server"
+    assert bottleneck["demand_s"] == pytest.approx(SERVICE_S, rel=0.1)
+    assert curve["top_rps"] == pytest.approx(FULL_RPS, rel=0.1)
     states = {case["levels"]["users"]: case["server"] for case in found["cases"]}
     assert states["30"] == "SATURATED"
     assert states["2"] != "SATURATED"
-    assert [curve["kind"] for curve in found["curves"]] == ["users"]
+    assert curve["kind"] == "users"
     assert any(one["kind"] == "law" for one in found["findings"])
 
 

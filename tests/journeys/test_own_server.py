@@ -1,11 +1,8 @@
-"""A user's own server in two minutes: init, plan, run, load, probe; a mistake is one line before any
-start."""
+"""A user's own server in two minutes: init, plan, run, load, probe."""
 
 from __future__ import annotations
 
 import json
-import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +13,6 @@ from tests.servers import Answering, certified, program, serving
 from .world import World, assert_valid
 
 pytestmark = pytest.mark.truth
-SERVER = Path(__file__).parents[2] / "examples" / "two-builds" / "builds" / "main" / "server"
 GREETER = program(
     "self.answer(greeting)",
     before="""
@@ -56,26 +52,6 @@ def test_a_url_becomes_a_ten_line_study_that_runs(world: World, truth: dict[str,
     again = world.svload("init", url, "mine")
     assert again.returncode == 2
     assert "already exists" in again.stderr
-
-
-def test_a_command_becomes_a_study_that_starts_it(world: World):
-    mine = world.root / "mine"
-    mine.mkdir()
-    shutil.copy2(SERVER, mine / "server")
-    world.succeed("init", f"{sys.executable} ./server --port {{port}}", str(mine))
-    assert "${port}" in (mine / "study.yaml").read_text()
-    world.succeed("plan", str(mine))
-    assert world.silent() == [], "a plan starts nothing"
-    study = mine / "study.yaml"
-    study.write_text(study.read_text().replace("GET http://server/", "GET http://server/items"))
-    edited = world.svload("run", str(mine), *QUICK, "--out", str(world.runs))
-    assert edited.returncode == 2, "edited since init: its command is asked about again"
-    assert "--trust" in edited.stderr
-    assert list(world.runs.iterdir()) == []
-    metrics = world.run(mine, *QUICK, "--trust")["trials"][0]["metrics"]
-    assert metrics["users.success_rate"]["value"] == 1.0
-    assert metrics["users.response.mean"]["value"] > 0.004, "it takes 5 ms for an answer"
-    assert world.left() == []
 
 
 def own_server(world: World) -> None:
@@ -192,16 +168,6 @@ def test_an_address_without_a_server_is_reported(world: World):
     probed = world.svload("probe", NOBODY, "--json")
     assert probed.returncode == 3
     assert json.loads(probed.stdout)[0]["error"] == "connect_refused"
-
-
-def test_each_mistake_of_a_study_has_its_own_line_and_nothing_starts(world: World):
-    path = world.root / "study.yaml"
-    path.write_text("name: three\nqestion: How fast?\nmeasure: {duration: 5 parsecs}\n")
-    ended = world.svload("run", str(path), "--trust", "--out", str(world.runs))
-    assert (ended.returncode, ended.stdout, list(world.runs.iterdir())) == (2, "", [])
-    lines = ended.stderr.splitlines()
-    for number, slip in enumerate(("traffic", "qestion", "5 parsecs"), 1):
-        assert f"{path}:{number}:" in lines[number - 1] and slip in lines[number - 1], lines
 
 
 class Elsewhere(Answering):

