@@ -30,7 +30,7 @@ from svload.model.executors import (
     ThinkTime,
 )
 from svload.model.facts import Endpoint
-from svload.model.stages import Stage, arrivals_until, due_ns, stages_ns, users_ns
+from svload.model.stages import Stage, arrivals_until, due_ns, stages_ns
 from svload.model.traffic import Group, Request, Text
 
 pytestmark = pytest.mark.pure
@@ -147,14 +147,6 @@ def test_users_in_stages_follow_the_line(start: int, ramp: tuple[Stage, ...], ge
 
 
 WINDOWS = st.tuples(st.integers(0, 16 * S), st.integers(0, 16 * S))
-
-
-@given(start=st.integers(0, 5), ramp=stages(9, whole=True), window=WINDOWS)
-def test_user_spans_sum_to_their_total(start: int, ramp: tuple[Stage, ...], window: tuple[int, int]) -> None:
-    low, high = sorted(window)
-    spans = [span for vu in range(9) for span in spans_ns(start, ramp, vu)]
-    planned = sum(max(min(off, high) - max(on, low), 0) for on, off in spans)
-    assert users_ns(start, ramp, low, high) == pytest.approx(planned, abs=2 * 9 * len(ramp) + 1)
 
 
 @given(vus=st.integers(1, 50), ramp_ns=st.integers(0, 5 * S), window=WINDOWS)

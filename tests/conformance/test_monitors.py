@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from svload.model.facts import TrialLab
 from svload.watch import Monitor, load_monitors, monitored_names, monitors_for
 from svload.watch import monitors as folder
 from svload.watch.sampler import METRICS as SAMPLER_METRICS
@@ -64,12 +63,6 @@ class TestEveryMonitor:
             assert refusal.means and refusal.means[-1] != "."
         assert len({limit.name for limit in kind.limits}) == len(kind.limits)
         assert len({refusal.counter for refusal in kind.refusals}) == len(kind.refusals)
-
-    def test_what_it_declares_survives_the_artefact(self, kind: type[Monitor]) -> None:
-        nothing: dict[str, Any] = {key: {} for key in ("reset", "before", "after", "phases_s")}
-        nothing |= {"services": (), "previous_case": None, "whole_plot": 0}
-        lab = TrialLab(**nothing, declared=(kind.declared(),))
-        assert TrialLab.model_validate_json(lab.to_json()).declared == (kind.declared(),)
 
     def test_where_it_attaches_is_a_pure_question(self, kind: type[Monitor]) -> None:
         before = copy.deepcopy(FACTS)
