@@ -163,11 +163,39 @@ def test_taurus_groups(threads: tuple[str, ...], groups: set[str], tmp_path: Pat
     assert set(read.users.values()) == ({1} if threads else {2}), "allThreads counts those of all groups"
 
 
+def test_k6_has_the_users_of_all_scenarios_together(tmp_path: Path) -> None:
+    path = files.write_k6_csv(tmp_path / "a.csv", LOAD)
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text(
+        "".join(line.replace(",default,", ",other,") if "buy" in line else line for line in lines)
+    )
+    assert any("doesn't record the users of each group; at most" in note for note in made(path).notes)
+
+
 def test_users_of_groups_with_like_names_are_kept_apart(tmp_path: Path) -> None:
     rows = {True: ("a-b 1-1", 2), False: ("a_b 1-1", 1)}
     path = threads_file(tmp_path / "a.jtl", lambda at: rows[at % 3 > 0], "threadName", "grpThreads")
     groups = case_configs(files.imported(tmp_path, path).lock())["a"].groups
     assert {group.name: group.executor.most_vus for group in groups} == {"a-b": 2, "a_b": 1}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "left"),
+    [
+        ("10.0.0.1:1099-Buy tea 1-1,3,3", "10.0.0.2:1099-Buy tea 1-1,4,4", 4),
+        ("load-1.example.com-Buy 1-1,3,3", "load-2.example.com-Buy 1-1,4,4", 4),
+        ("first-Buy 1-1,3,3", "second-Buy 1-1,4,4", 4),
+        ("read-tea 1-1,3,7", "write-tea 2-1,4,7", 7),  # on one machine
+        ("Browse 1-1,3,7", "Buy 2-1,4,7", 7),
+        ("Browse 1-1,3", "Buy 2-1,4", 4),
+    ],
+)
+def test_users_of_all_machines_and_groups_are_added(one: str, other: str, left: int, tmp_path: Path) -> None:
+    """Each machine of a distributed test counts its own threads as all. The first one ends earlier."""
+    names = ("threadName", "grpThreads", "allThreads")[: one.count(",") + 1]
+    path = threads_file(tmp_path / "a.jtl", lambda at: (other if at % 2 or at > 30 else one,), *names)
+    users = read_jtl(path).users
+    assert users is not None and (users.count.max(), users.count[-1]) == (7, left)
 
 
 @pytest.mark.parametrize("name", ["-" * 200_000, "1" * 200_000])
@@ -509,6 +537,20 @@ def test_another_threads_samples_are_never_parts(tmp_path: Path) -> None:
     assert [read.vu[place] for place in range(3)] == [0, 1, 1]
 
 
+def test_parts_are_found_in_each_of_many_threads(tmp_path: Path) -> None:
+    rows = [(0, 300, "home", ""), (10, 100, "home-0", "")] * 12
+    read = read_jtl(write(tmp_path / "a.jtl", rows, threads=[number // 2 for number in range(24)]))
+    assert [read.labels[code] for code in read.label.tolist()] == ["home"] * 12
+
+
+def test_threads_of_two_machines_with_one_name_lose_no_request(tmp_path: Path) -> None:
+    one, other = (files.closed_loop(users=8, lasts=5_000, spent=(50, 200), seed=seed) for seed in (1, 2))
+    load = sorted([*one, *other], key=lambda asked: asked.begun + asked.spent)
+    read = read_jtl(files.write_jtl(tmp_path / "a.jtl", load))
+    assert len(read) == len(load)
+    assert any("Samples of one thread overlap" in note for note in read.notes)
+
+
 @pytest.mark.parametrize(
     ("rows", "stand"),
     [
@@ -646,6 +688,17 @@ def test_rows_in_quotes_are_rows(sign: str, tmp_path: Path) -> None:
             csv.writer(file, delimiter=sign, quoting=csv.QUOTE_ALL).writerows(some)
         assert form_of(path) == form, name
         assert form == "table" or read_foreign(path, form).requests == len(rows) - 1
+
+
+@pytest.mark.parametrize(("write", "form"), [(files.write_history, "locust"), (files.write_k6_csv, "k6")])
+def test_history_and_points_in_quotes_are_recognised(
+    write: Callable[..., Path], form: str, tmp_path: Path
+) -> None:
+    plain, quoted = write(tmp_path / "plain", LOAD), tmp_path / "quoted"
+    with quoted.open("w", newline="") as file:
+        csv.writer(file, quoting=csv.QUOTE_ALL).writerows(csv.reader(plain.read_text().splitlines()))
+    assert form_of(quoted) == form
+    assert made(quoted).requests == made(plain).requests
 
 
 @pytest.mark.parametrize(

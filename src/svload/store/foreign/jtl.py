@@ -33,6 +33,7 @@ from svload.store.foreign.requests import (
     csv_batches,
     from_first,
     mapped,
+    summed,
 )
 from svload.store.foreign.stamps import (
     closer_day_first,
@@ -84,6 +85,7 @@ OWN_ERROR = "Non HTTP response code: svload."
 """The start of the code that svload exports for a request without an answer; the error's name follows."""
 _NUMBER = re.compile(r"(?<!\d)\d+-\d+\Z")
 """A thread's number at the end of its name. It is searched from the start of each number only: names may be long."""
+_OF_ADDRESS = re.compile(r"[.:]")
 _BEGINS = rb'"?[\d./:-]{8,30}[ T,;\t|]|"?[\d./:-]{1,30}\Z'
 """How a record begins: with its stamp, which is the first column unless somebody moved it."""
 _EXCEPTIONS = (
@@ -475,15 +477,43 @@ def _users(
     if the file only counts those of all groups together."""
     if everybody is None and of_group is None:
         return None, ()
-    if everybody is None:
-        everybody = of_group
-    assert everybody is not None
+    ended = begun + spent
     if of_group is None:
+        assert everybody is not None
         if len(names) > 1:
-            return changes(begun + spent, everybody), ()
+            return changes(ended, everybody), ()
         of_group = everybody
     most = np.zeros(len(names), dtype=np.int64)
     np.maximum.at(most, group, of_group)
-    if len(names) == 1:
-        everybody = of_group
-    return changes(begun + spent, everybody), tuple(max(count, 1) for count in most.tolist())
+    if everybody is None or len(names) == 1:
+        users = summed(ended, of_group, group, len(names))
+    else:
+        engines = _engines(names, most, everybody, group)
+        users = summed(ended, everybody, engines[group], int(engines.max()) + 1)
+    return users, tuple(max(count, 1) for count in most.tolist())
+
+
+def _engines(names: tuple[str, ...], most: Ints, everybody: Ints, group: Ints) -> Ints:
+    """Return each group's machine: in a distributed test each counts its own threads as all (allThreads).
+
+    JMeter then writes the host before each group's name, and the groups of all machines are the same. On one
+    machine, groups with such names at the same time count each other's threads, too.
+    """
+    hosts = [_host_of(name) for name in names]
+    plans: dict[str, set[str]] = {}
+    for host, name in zip(hosts, names, strict=True):
+        plans.setdefault(host, set()).add(name.removeprefix(host))
+    numbers = {host: number for number, host in enumerate(plans)}
+    engines = np.array([numbers[host] for host in hosts])
+    own = np.bincount(engines, weights=most)
+    counted = np.zeros(len(own))
+    np.maximum.at(counted, engines[group], everybody)
+    apart = "" not in plans and len(set(map(frozenset, plans.values()))) == 1 and (counted <= own).all()
+    return engines if apart else np.zeros_like(engines)
+
+
+def _host_of(group: str) -> str:
+    """Return `10.0.0.1:1099` for `10.0.0.1:1099-Thread Group`; empty if there is no such word before it."""
+    word = group.partition(" ")[0]
+    sign = _OF_ADDRESS.search(word)
+    return word[: max(word.find("-", sign.start() if sign else 0), 0)]

@@ -69,7 +69,7 @@ def is_k6_json(first: str) -> bool:
 
 def is_k6_csv(first: str) -> bool:
     """Return whether a file with this first line holds k6's points as CSV."""
-    return first.startswith("metric_name,timestamp,metric_value")
+    return first.replace('"', "").startswith("metric_name,timestamp,metric_value")
 
 
 def read_k6_json(path: Path) -> Requests:

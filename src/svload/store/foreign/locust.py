@@ -56,13 +56,13 @@ _MOST_OF = {"User Count": VUS.most, "Total Average Response Time": 1000 * TIME_S
 
 def is_history(first: str) -> bool:
     """Return whether a file with this first line holds a history of Locust's totals."""
-    return first.startswith("Timestamp,User Count,")
+    return first.replace('"', "").startswith("Timestamp,User Count,")
 
 
 def is_summary(path: Path) -> bool:
     """Return whether the file is Locust's summary of a whole test, NAME_stats.csv."""
     _, first = next(lines_of(path), (1, ""))
-    return first.startswith("Type,Name,Request Count,")
+    return first.replace('"', "").startswith("Type,Name,Request Count,")
 
 
 def read_history(path: Path, measure_all: bool = False) -> Made:

@@ -19,6 +19,8 @@ PLAIN, TRANSACTION, UNKNOWN = 0, 1, 2
 requests; or either, in a file without the columns that distinguish them."""
 _PART = re.compile(r"(?P<whole>.+)-\d+", re.DOTALL)
 _KEPT = -1
+_MOST_CROSSING = 0.01
+"""Share of the rows that may begin within an earlier sample of their thread and end after it."""
 _AT_ONCE = 100_000
 """Rows that are looked at together: as Python's numbers they take 300 bytes each."""
 _NAMED = 5
@@ -43,9 +45,14 @@ def requests_among(
     """
     ended = begun_ns + spent_ns
     order = np.lexsort((kind != TRANSACTION, -ended, begun_ns, thread))
-    within, outermost = _within(begun_ns[order], ended[order], thread[order])
+    within, outermost, crossing = _within(begun_ns[order], ended[order], thread[order])
     if not within.any():
         return None, []
+    if crossing > _MOST_CROSSING * len(order):
+        return None, [
+            "Samples of one thread overlap, as if threads of several machines had one name: parts of samples "
+            "and transactions can't be distinguished from requests."
+        ]
     nested = within | outermost
     rows, begins = order[nested], np.flatnonzero(outermost[nested])
     whole = whole_of(labels).tolist()
@@ -95,18 +102,22 @@ def left_out(counted: Counter[str], role: int) -> list[str]:
     return [f"{counted.total():,} {what} ({named}{more})."]
 
 
-def _within(begun: Ints, ended: Ints, thread: Ints) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return, for rows sorted by thread and start, which lie within an earlier one, and which hold those that
-    follow.
+def _within(begun: Ints, ended: Ints, thread: Ints) -> tuple[NDArray[np.bool_], NDArray[np.bool_], int]:
+    """Return, for rows sorted by thread and start, which begin within an earlier one, which hold those that
+    follow, and how many end after all earlier ones, which no thread's own samples do.
 
     Stamps are whole milliseconds, so a sample may seem to start 1 ms before the previous one ended.
     """
     first = np.concatenate([[True], thread[1:] != thread[:-1]])
-    # Ends thread by thread, each above all of the previous thread, so that one running maximum is enough.
-    lift = np.cumsum(first).astype(np.int64) * (int(ended.max()) + MS + 1)
+    # Ends thread by thread, each above all of the previous thread, so that one running maximum is enough: in
+    # ms, because Unix times in ns of more than four threads on top of each other exceed 64 bits.
+    begun, ended = begun // MS, ended // MS
+    lift = np.cumsum(first).astype(np.int64) * (int(ended.max()) + 2)
     reached = np.maximum.accumulate(ended + lift) - lift
-    within = np.concatenate([[False], (reached[:-1] - begun[1:] > MS) & ~first[1:]])
-    return within, ~within & np.concatenate([within[1:], [False]])
+    inside = (reached[:-1] - begun[1:] > 1) & ~first[1:]
+    crossing = int(np.count_nonzero(inside & (ended[1:] - reached[:-1] > 1)))
+    within = np.concatenate([[False], inside])
+    return within, ~within & np.concatenate([inside, [False]]), crossing
 
 
 def _left_out(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import BufferedReader
@@ -230,3 +231,24 @@ def changes(at_ns: Ints, count: Ints) -> Users:
         at_ns, count = at_ns[order], count[order]
     new = np.concatenate([[True], count[1:] != count[:-1]])
     return Users(at_ns[new], count[new].astype(np.int64))
+
+
+def summed(at_ns: Ints, count: Ints, source: Ints, sources: int) -> Users:
+    """Return the sum of what several sources counted: each keeps its last number until its next one, and has
+    none after its last moment."""
+    if sources == 1:
+        return changes(at_ns, count)
+    by_source = np.argsort(source, kind="stable")
+    edges = np.searchsorted(source[by_source], np.arange(sources + 1)).tolist()
+    moments: list[Ints] = []
+    steps: list[Ints] = []
+    for first, last in itertools.pairwise(edges):
+        mine = by_source[first:last]
+        if len(mine):
+            part = changes(at_ns[mine], count[mine])
+            moments.append(np.append(part.at_ns, at_ns[mine].max() + 1))
+            steps.append(np.diff(part.count, prepend=0, append=0))
+    at, step = np.concatenate(moments), np.concatenate(steps)
+    order = np.argsort(at, kind="stable")
+    kept = order[at[order] <= at_ns.max()]
+    return changes(at[kept], np.cumsum(step[kept]))

@@ -100,9 +100,9 @@ def tabulate(requests: Requests, whole: bool = False) -> Made:
             _summary(requests, mine, done[mine], name, steps[name], users, (low, high), of_group, own_sums)
         )
     if not requests.users_of_group:
-        notes.append(
-            f"The file doesn't record users; at most {', '.join(map(str, at_work))} were at work at once."
-        )
+        what = "users" if requests.users is None else "the users of each group"
+        most = ", ".join(map(str, at_work))
+        notes.append(f"The file doesn't record {what}; at most {most} were at work at once.")
     if len(requests) <= MOST_ROWS:
         tables["samples"] = _samples(requests, step)
     else:
