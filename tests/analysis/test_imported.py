@@ -214,7 +214,9 @@ CASES: list[tuple[str, list[Table], list[Table]]] = [
     # check; tables in which it finds something, those just beyond its limit; tables just within or clean
     ("littles-law", *pair("cpus,mean_response_ms,throughput_per_s\n1,{},5", 10_350, 10_250, **CLOSED)),
     ("delay-is-think-time", *pair(THINKS, 208, 212, **CLOSED)),
+    ("delay-is-think-time", *pair(THINKS + "\n100,,", 208, 212, **CLOSED)),
     ("think-time-slows", *pair("delay_ms,mean_response_ms\n0,250\n200,{}", 350, 255, **CLOSED)),
+    ("think-time-slows", *pair("delay_ms,mean_response_ms\n200,250\n{},350", 400, 200, **CLOSED)),
     ("saturated-from-first-level", *pair("users,throughput_per_s\n1,100\n4,105\n16,{}", 114, 120)),
     ("saturated-from-first-level", *pair("users,throughput_per_s\n1,100\n4,101{}", "\n16,99", "")),
     (
@@ -284,6 +286,22 @@ def test_it_finds_what_is_planted_and_nothing_else(
 )
 def test_no_check_fails_at_an_extreme_cell(odd: Table) -> None:
     judge_tables([odd])
+
+
+def test_a_columns_numbers_are_read_once_for_all_pairs_of_levels(monkeypatch: pytest.MonkeyPatch) -> None:
+    read, numbers = list[str](), Table.numbers
+    monkeypatch.setattr(Table, "numbers", lambda self, name: read.append(name) or numbers(self, name))
+    rows = [f"{level},{level},10,{streams}" for level in range(20) for streams in (3, 6, 9)]
+    text = "\n".join(["test,servers,median_ms,out_streams", *rows])
+    assert judged("unmentioned-shift", table(text, derive={"servers": "test.0"})).measured
+    assert read.count("median_ms") < 20
+
+
+@pytest.mark.parametrize(("ms", "least"), [(0, "no delay"), (100, "a delay of 100 ms")])
+def test_a_response_is_compared_with_that_of_the_least_delay(ms: int, least: str) -> None:
+    slow = table(f"delay_ms,mean_response_ms\n200,350\n{ms},250", given=CLOSED["given"])
+    (found,) = judged("think-time-slows", slow).findings
+    assert f"+40 % against {least}, and" in found.sentence
 
 
 @pytest.mark.parametrize(("rate", "hinted"), [(130, True), (132.5, False)])

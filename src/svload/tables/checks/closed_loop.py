@@ -59,7 +59,8 @@ def delay_is_think_time(tables: Tables) -> Iterator[TableFinding | None]:
         if loop is None or varied is None:
             continue
         yield None
-        groups = [rows for rows in groups_of(table, varied).values() if _is_think_time(rows, loop)]
+        whole = [[row for row in rows if row in loop] for rows in groups_of(table, varied).values()]
+        groups = [rows for rows in whole if _is_think_time(rows, loop)]
         if not groups:
             continue
         rows = [row for group in groups for row in group]
@@ -72,13 +73,14 @@ def delay_is_think_time(tables: Tables) -> Iterator[TableFinding | None]:
             f"faster: N = X·(R + Z) holds "
             f"within {show_percent(most, 2)} ({x:.2f}/s × ({show_duration(r)} + {show_duration(z)}) = "
             f"{x * (r + z):.1f} of {three_figures(n)} users), "
-            f"at {three_figures(loop[first][1])}/s without it: it is the users' think time."
+            f"at {three_figures(loop[first][1])}/s with {_delay(loop[first][3])}: it is the users' "
+            "think time."
         )
         yield finding(table, rows, sentence, "N = X·(R + Z) is a finding, beside utilisation and N*.")
 
 
 def _is_think_time(rows: list[int], loop: dict[int, tuple[float, float, float, float]]) -> bool:
-    mine = sorted((loop[row] for row in rows if row in loop), key=lambda one: one[3])
+    mine = sorted((loop[row] for row in rows), key=lambda one: one[3])
     if len(mine) < 2 or mine[-1][3] <= mine[0][3]:
         return False
     holds = all(abs(x * (r + z) / n - 1) <= limits.TABLE_LAW_HOLDS for n, x, r, z in mine)
@@ -90,6 +92,10 @@ def _is_think_time(rows: list[int], loop: dict[int, tuple[float, float, float, f
     )
 
 
+def _delay(think_s: float) -> str:
+    return f"a delay of {show_duration(think_s)}" if think_s else "no delay"
+
+
 @table_check("think-time-slows", 12, "mean response of a closed loop and a delay that varies")
 def think_time_slows(tables: Tables) -> Iterator[TableFinding | None]:
     """Think time reduces load; a response that grows with it has another cause, which was not held
@@ -99,18 +105,19 @@ def think_time_slows(tables: Tables) -> Iterator[TableFinding | None]:
         if response is None or think is None or varied is None or users_of(table) is None:
             continue
         yield None
-        slower: dict[int, float] = {}
+        against: dict[int, int] = {}
         for rows in groups_of(table, varied).values():
-            mine = sorted((row for row in rows if known(response[row])), key=lambda row: think[row])
-            for row in mine[1:]:
-                slower[row] = response[row] / response[mine[0]] - 1
+            mine = [row for row in rows if known(response[row]) and think[row] >= 0]
+            first = min(mine, key=lambda row: think[row], default=0)
+            against |= {row: first for row in mine if think[row] > think[first]}
+        slower = {row: response[row] / response[first] - 1 for row, first in against.items()}
         rows = [row for row, share in slower.items() if share > limits.TABLE_FASTER - 1]
         if rows:
             worst = max(rows, key=lambda row: slower[row])
             beside = " Generator and servers share one machine." if table.about.given.same_host else ""
             sentence = (
                 f"{table.row(worst, table.factors)}: the mean response is {signed_percent(slower[worst])} "
-                f"against no delay, and think time "
+                f"against {_delay(think[against[worst]])}, and think time "
                 f"can't do that: what else changed is not identified.{beside}"
             )
             instead = "Each trial proves its reset; the effect of anything not held fixed is Unidentified."

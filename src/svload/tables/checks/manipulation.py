@@ -3,6 +3,7 @@ noise (docs/method.md §2, §3)."""
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from statistics import median
@@ -13,6 +14,8 @@ from svload.tables.checks.base import Tables, finding, known, listed, table_chec
 from svload.tables.checks.before_after import States, key_of, times_of
 from svload.tables.table import Table, TableFinding, number
 
+MOST_LEVELS = 100
+"""A column with more values is a measured one rather than a factor; their pairs would take hours."""
 _COUNTER = re.compile(r"(cache_)?(hits?|misses|hit_ratio|hit_rate)(_pct|_ratio|_count)?")
 
 
@@ -55,21 +58,18 @@ def _hits_unverified_of(times: States, pairs: list[tuple[str, str]]) -> TableFin
 def _hits_and_misses(cases: Table) -> Iterator[tuple[str, str]]:
     """Return (case of the hit, case of the miss) that differ in that factor alone."""
     key = key_of(cases)
-    for factor in list(cases.columns)[1:]:
-        levels = cases.columns[factor]
+    valid = [cell != "no" for cell in cases.columns.get("valid", ("yes",) * len(cases))]
+    for factor, levels in list(cases.columns.items())[1:]:
+        others = [cases.columns[name] for name in cases.columns if name not in (key, factor, "valid")]
+        rests = [tuple(cells[row] for cells in others) for row in range(len(cases))]
+        misses: dict[tuple[str, ...], list[int]] = {}
         for row, level in enumerate(levels):
-            if not re.search(r"\bhit\b", level):
-                continue
-            rest = [cases.columns[name][row] for name in cases.columns if name not in (key, factor, "valid")]
-            for other, opposite in enumerate(levels):
-                same = [
-                    cases.columns[name][other] for name in cases.columns if name not in (key, factor, "valid")
-                ]
-                valid = all(
-                    cases.columns.get("valid", ("yes",) * len(cases))[one] != "no" for one in (row, other)
-                )
-                if valid and re.search(r"\bmiss\b", opposite) and same == rest:
-                    yield cases.columns[key][row], cases.columns[key][other]
+            if valid[row] and re.search(r"\bmiss\b", level):
+                misses.setdefault(rests[row], []).append(row)
+        for row, level in enumerate(levels):
+            if valid[row] and re.search(r"\bhit\b", level):
+                for miss in misses.get(rests[row], ()):
+                    yield cases.columns[key][row], cases.columns[key][miss]
 
 
 @table_check("layers-at-once", 41, "a table of settings by layer, with their values in two states or more")
@@ -152,29 +152,31 @@ def _shifts(table: Table) -> Iterator[tuple[float, str, str, list[int]]]:
     matched by outgoing load."""
     factors = [name for name, how in table.about.derive.items() if "." in how and table.has(name)]
     matched = next((name for name in table.columns if name.startswith("out_")), None)
-    columns = [name for name in table.columns if name.startswith("median_")]
     if matched is None:
         return
-    groups: dict[tuple[str, ...], dict[str, int]] = {}
-    for row in range(len(table)):
-        key = tuple(table.columns[name][row] for name in factors)
-        groups.setdefault(key, {})[table.columns[matched][row]] = row
-    for one, mine in groups.items():
-        for other, theirs in groups.items():
-            differing = [place for place in range(len(factors)) if one[place] != other[place]]
-            # Levels that are words are compared both ways.
-            if len(differing) != 1 or number(one[differing[0]]) >= number(other[differing[0]]):
-                continue
-            common = [value for value in mine if value in theirs]
-            for column in columns:
-                values = table.numbers(column)
-                ratios = [
-                    values[theirs[v]] / values[mine[v]]
-                    for v in common
-                    if known(values[theirs[v]], values[mine[v]])
-                ]
-                if len(ratios) >= limits.TABLE_LEVELS and (shift := median(ratios)) > limits.TABLE_SHIFTED:
-                    name = factors[differing[0]]
-                    text = f"{name} from {one[differing[0]]} to {other[differing[0]]}"
-                    rows = [row for value in common for row in (mine[value], theirs[value])]
-                    yield shift, column, text, rows
+    columns = {name: table.numbers(name) for name in table.columns if name.startswith("median_")}
+    for factor in factors:
+        others = [name for name in factors if name != factor]
+        groups: dict[tuple[str, ...], dict[str, dict[str, int]]] = {}
+        for row, level in enumerate(table.columns[factor]):
+            levels = groups.setdefault(tuple(table.columns[name][row] for name in others), {})
+            levels.setdefault(level, {})[table.columns[matched][row]] = row
+        for levels in groups.values():
+            for one, other in itertools.permutations(levels if len(levels) <= MOST_LEVELS else (), 2):
+                # Levels that are words are compared both ways.
+                if number(one) >= number(other):
+                    continue
+                mine, theirs = levels[one], levels[other]
+                pairs = [(mine[value], theirs[value]) for value in mine if value in theirs]
+                for column, values in columns.items():
+                    ratios = [
+                        values[after] / values[before]
+                        for before, after in pairs
+                        if known(values[after], values[before])
+                    ]
+                    if (
+                        len(ratios) >= limits.TABLE_LEVELS
+                        and (shift := median(ratios)) > limits.TABLE_SHIFTED
+                    ):
+                        text = f"{factor} from {one} to {other}"
+                        yield shift, column, text, [row for pair in pairs for row in pair]
