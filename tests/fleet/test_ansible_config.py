@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from svload.fleet.ansible import _settings, list_inventory
+from svload.fleet.ansible import _settings, list_inventory, play
 from svload.model.errors import SvloadError
 
 
@@ -55,3 +57,16 @@ def test_an_inventory_that_hangs_is_an_error(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr("svload.fleet.ansible._LIST_WITHIN_S", 0.1)
     with pytest.raises(SvloadError, match=r"did not read it within 0\.1 s"):
         list_inventory(program)
+
+
+def test_a_play_that_takes_too_long_is_an_error_though_a_machine_failed_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(event_handler: Any, **_: object) -> object:
+        event_handler({"event": "runner_on_failed"})
+        return SimpleNamespace(status="timeout", stdout=None)
+
+    monkeypatch.setenv("SVLOAD_STATE", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "ansible_runner", SimpleNamespace(run=run))
+    with pytest.raises(SvloadError, match="did not end in an hour"):
+        play("check", tmp_path, ["h1"], {}, lambda event: None)

@@ -11,11 +11,12 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from tests.servers import certified, completed, wait_until
 
-from svload.fleet.joined import reaches_of, workers_of
+from svload.fleet.joined import _must_have_svload, reaches_of, workers_of
 from svload.host.machine import linux
 from svload.host.machine.sock_diag import listening_sockets
 from svload.model.errors import SvloadError
@@ -192,6 +193,24 @@ def test_all_workers_of_a_large_cluster_are_found(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("distributed.Client", lambda *_, **__: client)
     monkeypatch.setattr("svload.fleet.joined._must_have_svload", lambda client, found: None)
     assert len(workers_of("tcp://192.0.2.99:8786")) == 9
+
+
+def test_busy_workers_are_waited_for_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s, waits_s = 0.0, list[float]()
+
+    def result(timeout: float) -> None:
+        nonlocal now_s
+        now_s += timeout
+        waits_s.append(timeout)
+        raise TimeoutError
+
+    monkeypatch.setattr("svload.fleet.joined.time", SimpleNamespace(monotonic=lambda: now_s))
+    client: Any = SimpleNamespace(submit=lambda *_, **__: SimpleNamespace(result=result))
+    workers = reaches_of("tcp://192.0.2.1:8786", {f"tcp://192.0.2.{n}:1": f"w{n}" for n in range(3)})
+    with pytest.raises(SvloadError) as caught:
+        _must_have_svload(client, workers)
+    assert [one.details["host"] for one in caught.value.problems] == ["w0", "w1", "w2"]
+    assert waits_s == [30.0, 1.0, 1.0]
 
 
 @pytest.mark.parametrize(

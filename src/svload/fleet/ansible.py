@@ -65,11 +65,10 @@ def play(
     _program("ansible-playbook")
     import ansible_runner
 
-    seen: list[str] = []
+    seen: set[str] = set()
 
     def handle(event: dict[str, Any]) -> bool:
-        if str(event.get("event", "")).startswith("runner_on_"):
-            seen.append(str(event["event"]))
+        seen.add(str(event.get("event")))
         on_event(event)
         return False
 
@@ -85,18 +84,14 @@ def play(
             quiet=True,
             timeout=PLAY_WITHIN_S,
             event_handler=handle,
-            settings={"suppress_env_files": True},
         )
         if run.status == "canceled":
             raise KeyboardInterrupt
-        if run.status in ("failed", "error", "timeout") and not any(
-            kind in ("runner_on_failed", "runner_on_unreachable") for kind in seen
-        ):
+        if run.status == "timeout":
+            raise fail("fleet-ansible", reason="it did not end in an hour")
+        if run.status in ("failed", "error") and not seen & {"runner_on_failed", "runner_on_unreachable"}:
             output = run.stdout.read() if run.stdout is not None else ""
-            raise fail(
-                "fleet-ansible",
-                reason=_why(output) if run.status != "timeout" else "it did not end in an hour",
-            )
+            raise fail("fleet-ansible", reason=_why(output))
 
 
 def _settings() -> dict[str, str]:

@@ -10,6 +10,7 @@ import contextlib
 import pkgutil
 import re
 import socket
+import time
 import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -92,9 +93,10 @@ def _must_have_svload(client: Client, workers: tuple[Reach, ...]) -> None:
         for one in workers if one.joined is not None
     ]  # fmt: skip
     problems = []
+    deadline = time.monotonic() + _WORKER_WITHIN_S
     for one, future in zip(workers, asked, strict=True):
         try:
-            version = str(future.result(timeout=_WORKER_WITHIN_S))
+            version = str(future.result(timeout=max(1.0, deadline - time.monotonic())))
         except (ImportError, AttributeError):
             version = ""
         except TimeoutError:
