@@ -15,7 +15,7 @@ from tests.bounds import HANG_S
 from tests.servers import speaking
 
 from svload.host.machine.bounded import BoundedSocket, body_of
-from svload.lab import web
+from svload.lab import memcache, web
 from svload.watch.http import AdminConnection
 from svload.watch.monitor import Monitor
 from svload.watch.monitors.beanstalkd import BeanstalkdMonitor
@@ -95,6 +95,16 @@ def test_a_monitors_line_has_one_deadline_and_a_limit(kind: str) -> None:
         with pytest.raises(OSError, match=ENDED):
             list(watching.sample())
         watching.close()
+
+
+def test_an_error_of_memcached_ends_the_exchange() -> None:
+    def refuse(line: socket.socket) -> None:
+        line.recv(1 << 16)
+        line.sendall(b"SERVER_ERROR out of memory storing object\r\n")
+        line.recv(1)
+
+    with speaking(refuse) as port, pytest.raises(OSError, match="out of memory storing object” to “set”"):
+        memcache.flush("127.0.0.1", port)
 
 
 def test_a_kept_line_has_a_deadline_for_each_exchange() -> None:

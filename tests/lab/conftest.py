@@ -47,8 +47,8 @@ def lab_of(tmp_path: Path, host: Any) -> Any:
     """Return lab_of(spec(…), …) → a lab in the study's folder `tmp_path`, taken down after the test."""
     labs: list[Lab] = []
 
-    def make(*specs: ServiceSpec, **more: Any) -> Lab:
-        labs.append(Lab(specs, host, tmp_path / "work", tmp_path / "cache", study_dir=tmp_path, **more))
+    def make(*specs: ServiceSpec, work: str = "work", **more: Any) -> Lab:
+        labs.append(Lab(specs, host, tmp_path / work, tmp_path / "cache", study_dir=tmp_path, **more))
         return labs[-1]
 
     yield make

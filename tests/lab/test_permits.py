@@ -17,7 +17,7 @@ from tests.watch.watched import Watched
 from svload.host.machine.linux import descriptors
 from svload.host.machine.sock_diag import listening_sockets
 from svload.lab import Lab, all_kits
-from svload.lab.kits.redis import _known_to
+from svload.lab.kits.redis import Redis, Refused, _known_to
 from svload.model.facts import ServiceFacts
 
 from .conftest import fetched, redis, settled, spec
@@ -142,6 +142,16 @@ def test_an_older_redis_gets_only_commands_that_it_knows() -> None:
     assert old < new
     assert {"get", "set"} <= old
     assert not {"getex", "lmpop"} & old
+
+
+def test_an_older_redis_is_emptied_as_it_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+    def answer(kit: Redis, *command: str) -> object:
+        if "SYNC" in command:
+            raise Refused("Redis answered “ERR syntax error”")
+        return {"DBSIZE": 0, "INFO": "used_memory:1\nconnected_clients:1"}.get(command[0], "OK")
+
+    monkeypatch.setattr(Redis, "_ask", answer)
+    assert Redis.__new__(Redis).reset() == {"keys": 0, "used_memory": 1.0, "connected_clients": 1.0}
 
 
 ADMINISTRATES = {

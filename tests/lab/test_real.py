@@ -28,7 +28,8 @@ pytestmark = pytest.mark.real
 def test_nginx_serves_files_over_both_schemes_and_counts_its_own_ports(lab_of: Any, needs: Any) -> None:
     needs("nginx")
     options = {"tls": True, "backlog": 333, "workers": 2, "tuning": {"keepalive_requests": 5000}}
-    lab = lab_of(spec("site", "nginx", files={"/1k": "1 KiB", "/deep/b": 70000}, **options))
+    site = spec("site", "nginx", files={"/1k": "1 KiB", "/deep/b": 70000}, **options)
+    lab = lab_of(site, work="path with spaces")
     facts = lab.up()["site"]
     at = lab.endpoints()
     before = lab.counters()["site"].values

@@ -201,11 +201,18 @@ def test_an_ended_kept_connection_is_opened_again_once() -> None:
 
 
 @pytest.mark.parametrize(
-    "expected", [http(b"no", "500 Oh"), http(b"no json"), http(b"[1]"), b"rubbish\r\n\r\n", None]
+    ("answer", "text"),
+    [
+        (http(b"no", "500 Oh"), r"^127\.0\.0\.1:\d+: /x answered 500$"),
+        (http(b"no json"), "not JSON"),
+        (http(b"[1]"), "not a JSON object"),
+        (b"rubbish\r\n\r\n", "rubbish"),
+        (None, "closed connection"),
+    ],
 )
-def test_every_other_answer_is_an_oserror(expected: bytes | None) -> None:
-    with server(lambda piece: expected) as (port, _):
+def test_every_other_answer_is_an_oserror(answer: bytes | None, text: str) -> None:
+    with server(lambda piece: answer) as (port, _):
         admin = AdminConnection(f"http://127.0.0.1:{port}")
-        with pytest.raises(OSError, match=r"."):
+        with pytest.raises(OSError, match=text):
             admin.get_json("/x")
         admin.close()

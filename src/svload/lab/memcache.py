@@ -71,9 +71,8 @@ def _ask(address: str, port: int, command: str, end: bytes) -> str:
         answer = b""
         while not answer.endswith(end):
             piece = line.recv(65536)
-            if not piece or answer.startswith((b"ERROR", b"CLIENT_ERROR", b"SERVER_ERROR")):
-                raise OSError(
-                    f"memcached answered “{answer[:100].decode(errors='replace')}” to “{command.split()[0]}”"
-                )
             answer += piece
+            if not piece or answer.startswith((b"ERROR", b"CLIENT_ERROR", b"SERVER_ERROR")):
+                text = answer[:100].decode(errors="replace").strip()
+                raise OSError(f"memcached answered “{text}” to “{command.split()[0]}”")
         return answer.decode()

@@ -33,9 +33,7 @@ class AdminConnection:
         except (OSError, http.client.HTTPException) as why:
             self._connection.close()
             if not kept:
-                raise OSError(
-                    f"{self._connection.host}:{self._connection.port} does not answer ({why})"
-                ) from why
+                raise OSError(f"{self._connection.host}:{self._connection.port}: {why}") from why
         try:
             return self._get(path)
         except http.client.HTTPException as why:

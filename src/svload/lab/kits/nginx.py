@@ -217,7 +217,7 @@ class Nginx(Server):
     def _config(self, upstreams: Sequence[Endpoint]) -> str:
         work, options = self.context.work, self.options
         temporary = "\n".join(
-            f"  {kind}_temp_path {work}/temporary/{kind};"
+            f'  {kind}_temp_path "{work}/temporary/{kind}";'
             for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
         )
         tuning = "\n".join(f"  {name} {_SPELLING.value(value)};" for name, value in options.tuning.items())
@@ -225,8 +225,8 @@ class Nginx(Server):
         if self._https is not None and self.context.credentials:
             listeners += (
                 f"    listen {self.endpoint(self._https).connects_to} ssl backlog={options.backlog};\n"
-                f"    ssl_certificate {self.context.credentials.cert_file};\n"
-                f"    ssl_certificate_key {self.context.credentials.key_file};\n"
+                f'    ssl_certificate "{self.context.credentials.cert_file}";\n'
+                f'    ssl_certificate_key "{self.context.credentials.key_file}";\n'
                 "    ssl_protocols TLSv1.2 TLSv1.3;\n"
             )
         behind = "".join(f" server {one.connects_to};" for one in upstreams)
@@ -239,7 +239,7 @@ class Nginx(Server):
             else ""
         )
         return f"""daemon off;
-pid {work}/nginx.pid;
+pid "{work}/nginx.pid";
 error_log stderr error;
 worker_processes {options.workers};
 {_user()}events {{ worker_connections {options.worker_connections}; }}
@@ -250,11 +250,11 @@ http {{
 {temporary}
 {tuning}
 {pool}  server {{
-{listeners}    root {work}/files;
+{listeners}    root "{work}/files";
 {forward}  }}
   server {{
     listen {self.endpoint(self._status).connects_to};
-    access_log {work}/status.log status;
+    access_log "{work}/status.log" status;
     location = /status {{ stub_status; }}
     location / {{ return 404; }}
   }}

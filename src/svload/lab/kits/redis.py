@@ -169,7 +169,10 @@ class Redis(Server):
     def reset(self) -> dict[str, Any]:
         """Delete every key and reset every counter; proved by its count of keys."""
         try:
-            self._ask("FLUSHALL", "SYNC")
+            try:
+                self._ask("FLUSHALL", "SYNC")
+            except Refused:  # before version 6.2, which always does it at once
+                self._ask("FLUSHALL")
             self._ask("CONFIG", "RESETSTAT")
             self._opened = 0
             keys = int(self._ask("DBSIZE"))

@@ -30,7 +30,7 @@ class LinkMonitor(Monitor):
         "link_queued": "number of packets that wait, both ways",
         "delayed_packets_total": "number of packets that the delay line carried, both ways",
         "delay_late_seconds_total": "how much later than due packets left the delay line, summed",
-        "delay_latest_seconds": "the longest delay of a packet since the line was started",
+        "delay_latest_seconds": "how much later than due the latest packet left since its start",
         "delay_cpu_seconds_total": "CPU time of the delay line",
         "delay_drops_total": "number of packets that the delay line dropped",
     }
