@@ -192,6 +192,7 @@ def summary(**changes: Any) -> LoadSummary:
 
 FULL = "The system refused /x (No space left on device)."
 FAILED = ("A generator failed: generator.0.0 ended (exit -9).", FULL)
+NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 STATS = ("p50", "p90", "p95", "p99", "p99.9", "max")
 SUMMARIES: dict[str, dict[str, Any]] = {
     # both clocks, why p99.9 is missing, the longest silence, and four fifths of the completed rate as a rate
@@ -248,6 +249,9 @@ def test_a_summary(shown: Shown, snapshot: SnapshotAssertion, name: str) -> None
     narrow = shown(show_load, summary(**SUMMARIES[name]), width=80)
     assert max(map(len, text.splitlines())) <= 100 and max(map(len, narrow.splitlines())) <= 80
     assert narrow.replace("█", "").split() == text.replace("█", "").split()
+    tiny = shown(show_load, summary(**SUMMARIES[name]), width=40)
+    assert max(map(len, tiny.splitlines())) <= 40
+    assert set(NUMBER.findall(tiny)) <= set(NUMBER.findall(text)) and tiny.count("…") == text.count("…")
 
 
 def progress(offset_s: float, last_ok: int, **changes: Any) -> Event:

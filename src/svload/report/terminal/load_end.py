@@ -5,19 +5,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rich.table import Table
 from rich.text import Text
 
 from svload.model.load_summary import Lag, LoadSummary, Times
 from svload.model.units import rounded, show_duration, show_size
 from svload.model.visible import visible
-from svload.report.terminal.console import MOST_LINES, console, height, plain_table
+from svload.report.terminal.console import MOST_LINES, console, height, number_table
 from svload.report.terminal.live import GRADE_STYLE
 from svload.report.wording.criteria import OPEN, OUTCOME_MARKS
 from svload.report.wording.numbers import mark_of, meaning_of, short_why
 from svload.report.wording.spelling import count_words, show_value
 
 _STATS = ("mean", "p50", "p90", "p95", "p99", "p99_9", "max")
+_KEPT = ("p50", "p99", "max", "p95", "mean", "p90", "p99.9")
+_KEPT_OF_STAGES = ("p50", "p99", "ok", "completed", "p95", "from", "to")
+"""Columns of numbers: on a narrow terminal the last ones are left out."""
 _BAR, _LEAST_BARS = 40, 3
 _SERVER_STYLE = {"STEADY": "green", "SATURATED": "yellow", "OVERLOADED": "red"}
 _OUTCOME_STYLE = {"passed": "green", "failed": "red"} | dict.fromkeys(OPEN, "yellow")
@@ -39,10 +41,12 @@ def show_load(summary: LoadSummary) -> None:
         text = f"{OUTCOME_MARKS[threshold.outcome]} {threshold.sentence}"
         before.append(Text(visible(text), style=_OUTCOME_STYLE[threshold.outcome]))
     before += [Text(visible(line), style=style) for line, style in (*_success(summary), *_counts(summary))]
-    tables: list[Text | Table] = [_clocks(summary)]
+    styles = [style for _, style in _rows(summary).values()]
+    tables = [*number_table(_clocks(summary), _KEPT, out.width, styles)]
     if summary.stages:
         tables.append(Text("all stages together; response in ms by stage:", style="dim"))
-        tables.append(_stages(summary))
+        styles = ["" if one.holds else "dim" for one in summary.stages]
+        tables += number_table(_stages(summary), _KEPT_OF_STAGES, out.width, styles)
     notes = [Text(visible(line), style="dim") for line in _footnotes(summary)]
     end = _verdicts(summary)
     spent = sum(height(out, line, width) for line in (*before, *tables, *notes, *end))
@@ -52,24 +56,26 @@ def show_load(summary: LoadSummary) -> None:
         out.print(Text(f"kept: {summary.run} (svload report {summary.run})"), soft_wrap=True)
 
 
-def _stages(summary: LoadSummary) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for heading in ("stage", "from", "to", "p50", "p95", "p99", "completed", "ok"):
-        table.add_column(heading, justify="left" if heading == "stage" else "right")
+def _stages(summary: LoadSummary) -> dict[str, list[str]]:
+    """Return heading → cells of the table of stages."""
+    columns: dict[str, list[str]] = {
+        heading: [] for heading in ("stage", "from", "to", "p50", "p95", "p99", "completed", "ok")
+    }
     for one in summary.stages:
         values = {name: estimate.value for name, estimate in one.metrics.items()}
         rate, share = values.get("throughput"), values.get("success_rate")
         times = (values.get(f"response.{stat}") for stat in ("p50", "p95", "p99"))
-        table.add_row(
+        cells = (
             one.label,
             f"{one.from_s:g} s",
             f"{one.to_s:g} s",
             *("–" if value is None else _ms(1000 * value) for value in times),
             "–" if rate is None else f"{rounded(rate, 4)}/s",
             show_value(share, "ratio"),
-            style="" if one.holds else "dim",
         )
-    return table
+        for column, cell in zip(columns.values(), cells, strict=True):
+            column.append(cell)
+    return columns
 
 
 def _success(summary: LoadSummary) -> Iterator[tuple[str, str]]:
@@ -125,11 +131,11 @@ def _rate(rate_rps: float | None) -> str:
     return "–" if rate_rps is None else f"{rate_rps:,.0f}/s" if rate_rps >= 100 else f"{rate_rps:.3g}/s"
 
 
-def _clocks(summary: LoadSummary) -> Table:
-    table = plain_table(("ms", *(name.replace("_", ".") for name in _STATS)), "right", "ellipsis")
-    for field, (label, style) in _rows(summary).items():
-        table.add_row(label, *(_cell(summary, field, stat) for stat in _STATS), style=style)
-    return table
+def _clocks(summary: LoadSummary) -> dict[str, list[str]]:
+    """Return heading → cells of the table of times."""
+    rows = _rows(summary)
+    cells = {stat.replace("_", "."): [_cell(summary, field, stat) for field in rows] for stat in _STATS}
+    return {"ms": [label for label, _ in rows.values()]} | cells
 
 
 def _rows(summary: LoadSummary) -> dict[str, tuple[str, str]]:

@@ -21,10 +21,10 @@ from svload.model.certificates import AaCertificate
 from svload.model.errors import ExitCode
 from svload.model.request_hints import HINTS
 from svload.model.results import Estimate, Findings, Imported, TrialResult
-from svload.model.units import rounded, show_duration, show_percent, show_size
+from svload.model.units import rounded, show_duration, show_number, show_percent, show_size
 from svload.model.visible import visible
 from svload.report.terminal.casetable import CaseTable, case_table
-from svload.report.terminal.console import MOST_LINES, console, height, plain_table
+from svload.report.terminal.console import MOST_LINES, console, height, number_table, plain_table
 from svload.report.terminal.live import GRADE_STYLE, SEARCH_STYLES
 from svload.report.wording.answer import Sentence, answer, headline, nothing_line
 from svload.report.wording.claimed import GATE_MARKS, Claimed
@@ -467,14 +467,14 @@ def show_probe(rows: Sequence[Mapping[str, Any]]) -> None:
             out.print(f"{name:20} {value:.6f}" if isinstance(value, float) else f"{name:20} {value}")
         _show_hints(out, rows)
         return
-    table = plain_table(("variable", "min", "median", "max"), "right", "ellipsis")
-    for name in rows[0]:
-        values = sorted(row[name] for row in rows)
-        if isinstance(values[0], (int, float)):
-            table.add_row(
-                name, *(f"{value:.6g}" for value in (values[0], values[(len(values) - 1) // 2], values[-1]))
-            )
-    out.print(table)
+    names = [name for name, value in rows[0].items() if isinstance(value, (int, float))]
+    in_order = [sorted(row[name] for row in rows) for name in names]
+    columns = {"variable": names} | {
+        heading: [show_number(values[at]) for values in in_order]
+        for heading, at in (("min", 0), ("median", (len(rows) - 1) // 2), ("max", -1))
+    }
+    for part in number_table(columns, ("median", "max", "min"), out.width):
+        out.print(part)
     failed = sum(1 for row in rows if row["error"])
     out.print(f"{len(rows)} transfers, {failed} failed")
     _show_hints(out, rows)
@@ -509,12 +509,15 @@ def show_aa(certificate: AaCertificate | None, run: Path) -> None:
         + (", restarted before each trial" if certificate.restarts else "")
         + "; the floor is larger than the effect in 95 % of the pairs"
     )
-    table = plain_table(("metric", "floor", "sd of a pair"), "right", "ellipsis")
-    for floor in certificate.floors:
-        if floor.metric.endswith((".p50", ".p95", ".p99", ".mean", ".throughput")):
-            percents = (show_percent(exp(log_ratio) - 1) for log_ratio in (floor.floor, floor.sd))
-            table.add_row(floor.metric, *percents)
-    out.print(table)
+    shown = (".p50", ".p95", ".p99", ".mean", ".throughput")
+    floors = [floor for floor in certificate.floors if floor.metric.endswith(shown)]
+    columns = {
+        "metric": [floor.metric for floor in floors],
+        "floor": [show_percent(exp(floor.floor) - 1) for floor in floors],
+        "sd of a pair": [show_percent(exp(floor.sd) - 1) for floor in floors],
+    }
+    for part in number_table(columns, ("floor", "sd of a pair"), out.width):
+        out.print(part)
     out.print(f"The floor applies to these settings on {certificate.place}. Its trials: {run}")
 
 
