@@ -27,7 +27,14 @@ from svload.model.units import (
 
 @pytest.mark.parametrize(
     ("number", "figures", "shown"),
-    [(1_000_000, 6, "1,000,000"), (250.5, 6, "250.5"), (12_345.6, 4, "12,346"), (0, 6, "0")],
+    [
+        (1_000_000, 6, "1,000,000"),
+        (250.5, 6, "250.5"),
+        (12_345.6, 4, "12,346"),
+        (0, 6, "0"),
+        (-1.2345678e-7, 3, "-0.000000123"),
+        (9.999996e-5, 6, "0.0001"),
+    ],
 )
 def test_a_number_without_an_exponent(number: float, figures: int, shown: str) -> None:
     assert show_number(number, figures) == shown

@@ -46,6 +46,7 @@ from svload.model.results import (
 )
 from svload.model.study import Case, CaseConfig
 from svload.model.summaries import PlacePart
+from svload.model.units import rounded, show_percent
 
 Outcome = Literal["passed", "failed", "open", "refused", "no value"]
 _ARITHMETIC = {name for (_, name), metric in CATALOGUE.items() if metric.dimension in ("ratio", "count")}
@@ -352,10 +353,10 @@ def _margin(criterion: Criterion, value: float) -> str:
         return ""
     side = "below" if value < limit else "above"
     if criterion.ref.metric.dimension == "ratio":
-        return f"; {100 * abs(value - limit):.3g} points {side} the limit"
+        return f"; {rounded(100 * abs(value - limit), 3)} points {side} the limit"
     if value > 1.95 * limit:
         return f"; {value / limit:.3g} × the limit"
-    return f"; {100 * abs(value / limit - 1):.3g} % {side} the limit"
+    return f"; {show_percent(abs(value / limit - 1))} {side} the limit"
 
 
 def _decides(

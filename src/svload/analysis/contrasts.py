@@ -298,7 +298,7 @@ def _planned_sentence(
     head = _head(lock, contrast)
     if why_not is not None:
         return f"{head}: {why_not.reason}."
-    detects = f"detects {100 * mde:.3g} % or more" if mde is not None else f"minimum detectable effect unknown: {reason}"  # fmt: skip
+    detects = f"detects {show_percent(mde)} or more" if mde is not None else f"minimum detectable effect unknown: {reason}"  # fmt: skip
     parts = [f"{head}: decidable, {detects}."]
     if wanted := wanted_widths(lock).get(contrast.name):
         parts.append(

@@ -11,7 +11,7 @@ from svload.analysis import limits
 from svload.model.metrics import Criterion, MetricRef, Source, parse_criterion, parse_metric
 from svload.model.results import Belief, Estimate, ServerState
 from svload.model.study import CaseConfig
-from svload.model.units import show_duration, show_number, show_size
+from svload.model.units import show_duration, show_number, show_percent, show_size
 
 TIMED_OUT = "> time-out"
 """How the reason begins where so many requests failed that the number lies beyond the time-out; code decides
@@ -198,7 +198,7 @@ def show(ref: MetricRef, value: float | None) -> str:
         case "size_bytes":
             return show_size(value)
         case "ratio":
-            return f"{100 * value:.4g} %"
+            return show_percent(value, 4)
         case "rate_rps":
             return f"{show_number(value, 4)}/s"
     return f"{value:,.0f}" if float(value).is_integer() else show_number(value, 4)

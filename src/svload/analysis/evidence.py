@@ -23,6 +23,7 @@ from svload.model.evidence import (
     RefusalCount,
 )
 from svload.model.load_curve import ResourceUse
+from svload.model.units import show_percent
 
 if TYPE_CHECKING:
     from svload.store import TrialData
@@ -303,7 +304,7 @@ def declared_clauses(evidence: Evidence) -> Iterator[str]:
             waiting = "" if use.waiting is None else f", {use.waiting:,.3g} waiting"
             yield (
                 f"{owner(use.name, use.service, use.entity)}: {use.used:,.4g} of {use.limit:,.4g} in use on "
-                f"average{waiting}, full in {100 * use.full:.3g} % of its readings"
+                f"average{waiting}, full in {show_percent(use.full)} of its readings"
             )
     for count in evidence.refusals:
         if count.verdict and count.in_window > 0:
@@ -343,7 +344,7 @@ def quota_clauses(uses: Sequence[ResourceUse]) -> Iterator[str]:
         if own and use.used >= limits.CPU_FULL * use.capacity:
             unit = "core" if use.capacity == 1 else "cores"
             yield (
-                f"{use.service} used {100 * use.used / use.capacity:.3g} % of the {use.capacity:g} {unit} that it can "
+                f"{use.service} used {show_percent(use.used / use.capacity)} of the {use.capacity:g} {unit} that it can "
                 f"have ({use.limited_by})"
             )
 
@@ -359,4 +360,4 @@ def _hot_cores(
         series = busy.get(f"cpu{core}")
         rate = mean_rate(series, window) if series is not None else None
         if rate is not None and rate >= limits.CPU_FULL:
-            yield f"core {core}, which the servers run on, was busy for {100 * rate:.3g} % of the time"
+            yield f"core {core}, which the servers run on, was busy for {show_percent(rate)} of the time"

@@ -12,6 +12,7 @@ from svload.analysis.claims.pairs import Gathered, Made, gather
 from svload.analysis.contrasts import HARD, Contrast, matched_pairs
 from svload.model.results import CaseResult, Finding, TrialResult
 from svload.model.study import CaseConfig, Comparison, Factor, Lock
+from svload.model.units import show_percent
 
 EXPLORATORY = "exploratory"
 _METRIC = "response.p50"
@@ -120,6 +121,6 @@ def told_of_success(baseline: str, treatment: str, success: tuple[float | None, 
     if before is None or after is None or abs(before - after) < limits.SUCCESS_DIFFERS:
         return []
     return [
-        f"Success differs: {100 * after:.4g} % with {treatment}, {100 * before:.4g} % with {baseline}; "
-        f"failures rank above every limit."
+        f"Success differs: {show_percent(after, 4)} with {treatment}, {show_percent(before, 4)} with "
+        f"{baseline}; failures rank above every limit."
     ]

@@ -25,6 +25,7 @@ from svload.model.executors import ClosedLoop
 from svload.model.metrics import MetricRef, limit_of
 from svload.model.results import Estimate
 from svload.model.study import CaseConfig
+from svload.model.units import show_percent
 from svload.store import TrialData
 
 Floats = NDArray[np.float64]
@@ -106,7 +107,7 @@ class Population:
             return Estimate(
                 value=None,
                 n=ranked.total,
-                reason=f"> time-out ({100 * ranked.failed_share:.3g} % failed)",
+                reason=f"> time-out ({show_percent(ranked.failed_share)} failed)",
                 why="time-out",
             )
         return Estimate(value=float(ranked.values[0 if stat == "min" else -1]) * self.scale, n=ranked.total)

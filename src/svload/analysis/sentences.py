@@ -20,7 +20,7 @@ from svload.model.load_curve import LoadCurve
 from svload.model.results import CaseResult, Estimate, Finding, TrialResult
 from svload.model.study import CaseConfig, Lock
 from svload.model.traffic import Group
-from svload.model.units import show_duration, show_number
+from svload.model.units import show_duration, show_number, show_percent
 
 FLOOR_UNKNOWN = "the lab's own noise is not measured: exploratory"
 
@@ -76,7 +76,7 @@ def headline(result: TrialResult) -> str:
     shown = show_duration(median.value) if median.value is not None else shown
     parts = [f"{name} none ok" if success.value == 0 else f"{name} p50 {shown}"]
     parts += [f"{show_number(rate.value, 4)}/s"] if rate.value is not None else []
-    parts += [f"{100 * success.value:.4g} % ok"] if success.value is not None else []
+    parts += [f"{show_percent(success.value, 4)} ok"] if success.value is not None else []
     return ", ".join(parts)
 
 

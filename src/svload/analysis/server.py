@@ -102,13 +102,13 @@ def _state(group: GroupView, context: Context) -> tuple[ServerState, str]:
 def _open(group: GroupView, context: Context) -> tuple[ServerState, str]:
     if (taken := context.ranges.unsure_overload(group)) is not None:
         return "UNKNOWN", (
-            f"{group.name}: the backlog grew by {100 * backlog_growth(group)[0]:.3g} % of the due requests while up to "
+            f"{group.name}: the backlog grew by {show_percent(backlog_growth(group)[0])} of the due requests while up to "
             f"{show_percent(taken, 2)} of its servers' time went to other programs or was lost with the "
             "machine: whether they would keep up without that is unknown."
         )
     if backlog_grows(group):
         return "OVERLOADED", (
-            f"{group.name}: the backlog grew by {100 * backlog_growth(group)[0]:.3g} % of the due requests "
+            f"{group.name}: the backlog grew by {show_percent(backlog_growth(group)[0])} of the due requests "
             "while the generator was on time: the server can't keep up, and its percentiles grow with the run's length."
         )
     if group.shape != "constant":

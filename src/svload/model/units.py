@@ -218,7 +218,7 @@ def show_size(size: float) -> str:
 
 def three_figures(number: float) -> str:
     """Return `0.123`, `12.3`, `1234`: never with an exponent, which is hard to read before a unit."""
-    return f"{number:.0f}" if abs(number) >= 99.95 else f"{number:.3g}"
+    return f"{number:.0f}" if abs(number) >= 99.95 else show_number(number, 3)
 
 
 def show_percent(share: float, figures: int = 3) -> str:
@@ -228,9 +228,13 @@ def show_percent(share: float, figures: int = 3) -> str:
 
 def show_number(number: float, figures: int = 6) -> str:
     """Return a number with this number of significant figures, or more if its whole part has more: `250.5`,
-    `1,234,567`, with separators and never with a positive exponent."""
-    text = f"{number:,.{figures}g}"
-    return f"{number:,.0f}" if "e+" in text else text
+    `1,234,567`, `0.00005`, with separators and never with an exponent."""
+    text, _, exponent = f"{number:,.{figures}g}".partition("e")
+    if not exponent:
+        return text
+    decimals = max(figures - 1 - int(exponent), 0)
+    text = f"{number:,.{decimals}f}"
+    return text.rstrip("0") if decimals else text
 
 
 def rounded(number: float, figures: int) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from svload.model.errors import fail
 from svload.model.metrics import STATS, parse_criterion, split_level
-from svload.model.units import Dimension
+from svload.model.units import Dimension, show_percent
 
 _EXPRESSION = re.compile(r"\s*(?:(?P<of>[A-Za-z_]\w*)\s*(?P<tags>\{[^{}]*\})?\s*:)?\s*(?P<what>\w+\([^()]*\)|[^<>=!\s]+)\s*(?P<op><=|>=|===|==|!=|<|>)\s*(?P<value>\S.*?)\s*")  # fmt: skip
 _PERCENTILE = re.compile(r"p\(?(\d+(?:\.\d+)?)\)?")
@@ -141,7 +141,7 @@ def _criterion(text: str) -> str:
     if "${" in value:
         return criterion
     if dimension == "ratio" and _BARE.fullmatch(value) and float(value) >= 1 and op in ("<", "<="):
-        raise NoCriterion(f"as a share {value} is {float(value) * 100:g} %, which always holds")
+        raise NoCriterion(f"as a share {value} is {show_percent(float(value), 6)}, which always holds")
     try:
         parse_criterion(criterion, {})
     except ValueError as why:

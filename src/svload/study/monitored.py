@@ -9,7 +9,7 @@ from typing import Any
 
 from svload.model.metrics import CATALOGUE, MetricRef, Source, parse_criterion, parse_metric, why_not_live
 from svload.model.monitored import Monitored
-from svload.model.units import units_of
+from svload.model.units import show_percent, units_of
 from svload.study.mistakes import Mistake, bad_criterion, nearest
 from svload.study.tree import Path, section_of
 
@@ -37,7 +37,7 @@ def monitored_mistakes(
                 yield bad_criterion(path, text, fault)
         elif ref.metric.name in _SHARES and value is not None and value > 1:
             hint = "" if "%" in text else f"Write {value:g} %."
-            yield bad_criterion(path, text, f"{100 * value:g} % is more than all of it", hint)
+            yield bad_criterion(path, text, f"{show_percent(value, 6)} is more than all of it", hint)
 
 
 _SHARES = {metric.name for metric in CATALOGUE.values() if metric.dimension == "ratio"} - {"cpu"}

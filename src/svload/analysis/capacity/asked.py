@@ -38,6 +38,7 @@ from svload.model.capacity import (
 )
 from svload.model.results import Finding, TrialResult
 from svload.model.study import CapacitySearch, Lock
+from svload.model.units import show_percent
 from svload.study import resolve
 
 SealedAt = Mapping[str, float]
@@ -320,7 +321,7 @@ def _sentence(asked: CapacitySearch, result: CapacityResult, now: Progress, step
     if strangers >= _MUCH:
         text += f" Other programs used {100 * strangers:.0f} % of this machine; on a quiet machine the limit may be higher."
     if result.why_open and result.state == "found":
-        text += f" The interval is wider than {100 * asked.tolerance:.3g} %: {result.why_open}."
+        text += f" The interval is wider than {show_percent(asked.tolerance)}: {result.why_open}."
     if asked.given_up_s is not None:
         text += f" Requests timed out after {asked.given_up_s:.3g} s because time was short (--timeout)."
     return text + _unseen(result, now)
@@ -329,12 +330,12 @@ def _sentence(asked: CapacitySearch, result: CapacityResult, now: Progress, step
 def _head(asked: CapacitySearch, result: CapacityResult) -> str:
     noun, most, least = noun_of(asked.over), asked.most, asked.least
     if asked.gain is not None:
-        gains = f"more {noun} gain less than {100 * asked.gain:.3g} %"
+        gains = f"more {noun} gain less than {show_percent(asked.gain)}"
         match result.state:
             case "found":
                 return f"Above about {round(result.limit or 0):,} {noun} {gains}"
             case "above":
-                return f"Up to {most:,} {noun}, the largest allowed load, every step gains more than {100 * asked.gain:.3g} % (search higher with --to)"
+                return f"Up to {most:,} {noun}, the largest allowed load, every step gains more than {show_percent(asked.gain)} (search higher with --to)"
             case "below":
                 return f"Already at {least:,}, the smallest allowed load, {gains} (search lower with --from)"
         return f"Undecided: where {gains}{_rough(result)}"

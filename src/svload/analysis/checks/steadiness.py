@@ -20,7 +20,7 @@ from svload.model.metrics import metric_name
 from svload.model.results import CheckResult, Estimate, Grade, Harm
 from svload.model.study import CaseConfig
 from svload.model.traffic import Group
-from svload.model.units import show_percent
+from svload.model.units import rounded, show_percent
 from svload.store import TrialData
 
 _BINS = 30
@@ -188,7 +188,7 @@ class CarriedOver(Check):
         text = f"{most.all:,} requests of {name} were in flight when the kept window began; {most.failed:,} of them failed"
         return self.result(
             grades[name],
-            f"{text}. Counting them, its success rate is {100 * most.off:.3g} points lower."
+            f"{text}. Counting them, its success rate is {rounded(100 * most.off, 3)} points lower."
             if most.off
             else f"{text}. Without them its success rate is no higher.",
             most.off,

@@ -400,7 +400,7 @@ def saturates(waited: Sequence[ArrayLike]) -> Guard | None:
     share = max(float(np.asarray(side, dtype=bool).mean()) for side in waited)
     if share <= limits.TURN_WAITS:
         return None
-    return Guard(f"in {100 * share:.3g} % of the turns requests waited for a slot{OTHERWISE}")
+    return Guard(f"in {show_percent(share)} of the turns requests waited for a slot{OTHERWISE}")
 
 
 def defers(used: Sequence[tuple[float, float]], what: str) -> Guard | None:
@@ -420,7 +420,7 @@ def _put_off(within: float, outside: float, what: str) -> Guard | None:
     share = outside / within if within > 0 else inf if outside > 0 else 0.0
     if share <= limits.TURN_DEFERRED:
         return None
-    text = f"{100 * share:.3g} % of that within" if within > 0 else "all of it"
+    text = f"{show_percent(share)} of that within" if within > 0 else "all of it"
     full = limits.CPU_FULL * ceil(limits.CPU_FULL * within)
     off = limits.TURN_FAR * log1p(share) if what == CPU and within + outside < full else inf
     return Guard(f"its use of {what} between turns is {text}{OTHERWISE}", off)

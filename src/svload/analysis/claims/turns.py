@@ -18,6 +18,7 @@ from scipy.special import ndtri
 from svload.analysis import limits
 from svload.analysis.quantiles import Floats, Ints, Ranked, merged_ranks, ranked_values
 from svload.analysis.turn_plan import unmeasured_ns
+from svload.model.units import show_percent
 from svload.store.load_time import Turns as Turns
 
 OTHERWISE = "; load one side after the other (order: trials in a study, svload load for a URL)"
@@ -126,7 +127,7 @@ def too_short(overlapping: ArrayLike) -> str:
     if share <= limits.TURN_IN_FLIGHT:
         return ""
     return (
-        f"windows too short: in {100 * share:.3g} % of the rounds a request was still in flight while those of the "
+        f"windows too short: in {show_percent(share)} of the rounds a request was still in flight while those of the "
         f"next turn were measured{OTHERWISE}"
     )
 

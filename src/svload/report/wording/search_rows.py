@@ -9,7 +9,7 @@ from typing import Literal
 
 from svload.model.capacity import CapacityLevel, CapacityResult, GainStep, noun_of
 from svload.model.results import Findings
-from svload.model.units import rounded
+from svload.model.units import rounded, show_percent
 from svload.report.wording.criteria import criterion_words, threshold_key
 from svload.report.wording.spelling import count_words, dimension_of, show_value
 
@@ -59,7 +59,7 @@ class StepRow:
 def search_title(found: CapacityResult) -> str:
     """Return `the largest number of users that keeps response.p95 ≤ 200 ms`."""
     if found.gain is not None:
-        return f"the number of {noun_of(found.over)} above which more of them gain less than {100 * found.gain:.3g} %"
+        return f"the number of {noun_of(found.over)} above which more of them gain less than {show_percent(found.gain)}"
     return f"the largest number of {noun_of(found.over)} that keeps {' and '.join(map(criterion_words, found.that))}"
 
 
