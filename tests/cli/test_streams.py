@@ -98,18 +98,27 @@ def test_a_terminal_that_goes_away_ends_a_load_as_ctrl_c_does():
 def test_a_file_size_limit_is_no_defect_whoever_writes(tmp_path: Path):
     """Python's own writes raise an errno; the workbook's library and DuckDB report it as text."""
     run = make_run(tmp_path, cases=1, replicates=1)
-    for size in (0, 32 * 1024):
+
+    def limited(size: int, *words: object) -> subprocess.CompletedProcess[str]:
         code = (
             "import resource, sys; from svload.cli import main; from svload.host.process import limits;"
             f"limits.NEEDS = (); resource.setrlimit(resource.RLIMIT_FSIZE, ({size}, {size}));"
-            f"sys.argv = ['svload', 'report', '{run.path}']; main.main()"
+            f"sys.argv = {['svload', *map(str, words)]}; main.main()"
         )
-        answer = shell(f'{sys.executable} -c "{code}"')
+        return shell(f'{sys.executable} -c "{code}"')
+
+    for size in (0, 32 * 1024):
+        answer = limited(size, "report", run.path)
         assert answer.returncode == 3, answer.stderr
         assert "File too large" in answer.stderr
     for command in ("report", "verify"):
         assert shell(f"{SVLOAD} {command} {run.path}").returncode == 0
     assert list(run.derived.glob(".*")) == []
+    for form in ("csv", "parquet"):
+        answer = limited(0, "export", run.path, "-f", form, "--to", to := tmp_path / form)
+        refused = f"svload: {to} cannot be written: File too large. Use another path, or free space. [usage]"
+        assert (answer.returncode, answer.stderr.splitlines()) == (2, [refused])
+        assert list(to.iterdir()) == []
 
 
 @pytest.mark.parametrize(

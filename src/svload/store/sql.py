@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -128,13 +130,22 @@ def export_views(
                     copy = f"copy {table} to '{target}' ({_COPY[kind]})"
                     interruptibly(connection, lambda stop, copy=copy: connection.execute(copy))  # type: ignore[misc]
             except duckdb.IOException as why:
-                raise OSError(str(why)) from why
+                raise _refused(path, str(why)) from why
             except (duckdb.Error, pa.ArrowException) as why:
                 raise fail(
                     "run-damaged", path=run.path, reason=f"the view {view} cannot be read ({why})"
                 ) from why
             files.append(path)
     return tuple(files)
+
+
+def _refused(path: Path, text: str) -> OSError:
+    """Return the system's error that DuckDB's text, which may be JSON, names; without one that text."""
+    named = [number for number in errno.errorcode if os.strerror(number) in text]
+    if not named:
+        return OSError(text)
+    number = max(named, key=lambda one: len(os.strerror(one)))
+    return OSError(number, os.strerror(number), str(path))
 
 
 def _plain_cells(connection: duckdb.DuckDBPyConnection, view: str) -> str:
@@ -152,7 +163,11 @@ def _plain_column(name: str, kind: str) -> str:
     return f"case when {is_formula} then chr(39) || {column} else {column} end as {shown}"
 
 
-_COPY = {"csv": "format csv, header true", "parquet": "format parquet, compression zstd"}
+_COPY = {
+    "csv": "format csv, header true, use_tmp_file false",
+    "parquet": "format parquet, compression zstd, use_tmp_file false",
+}
+"""Without a temporary file of DuckDB's own, which would be left behind if the disk is full."""
 
 
 @contextmanager
