@@ -90,6 +90,9 @@ BY_TWICE = "profiles: {p: {compare: [{factor: a, baseline: x, metric: g.response
 VERSION = "factors: {v: [1.10]}\n"
 NULL = "factors: {a: {x: {n: null}, y: {n: 1}}}\n"
 COMPARED = "factors: {a: [1, 2]}\ncompare: [{factor: a, baseline: 1, metric: g.response.p50}]\n"
+COMPARED_IN_P = COMPARED.replace("\ncompare", "\nprofiles:\n  p:\n    compare")
+UNTIL_IN_P = f"{COMPARED}profiles:\n  p: {{measure: {{until: ± 5 %}}}}\n"
+APART = f"{UNTIL_IN_P}  q: {{measure: {{at_most: 12}}}}\n"
 GATED = COMPARED.replace("p50}", "p50, fail_if: worse by more than 5 %}")
 INTERNAL = [
     group("hexadecimal digits", f"constant-vus, vus: 0x{'1' * 5000}", "is not a usable number"),
@@ -126,6 +129,7 @@ INTERNAL = [
     added("a row as a number", "feeders: {f: {values: [1, 2.50]}}\n", 'Write "2.50".'),
     Hostile("until alone", "replicates: 1}", "replicates: 1, until: ± 5 %}", "the study compares nothing", 4),
     measured("at_most alone", "replicates: 1, at_most: 12", "the study has neither"),
+    added("at_most alone in a profile", APART, "the study has neither", 9),
     measured("at_most below the plan", "until: ± 5 %, at_most: 3", "Write at_most: 24", COMPARED),
     measured("a gate's at_most below the plan", "at_most: 3", "there are 6", GATED),
     added("NUL in a CSV's name", 'feeders: {f: {csv: "a\\0b.csv"}}\n', "a file inside the study's folder"),
@@ -314,6 +318,8 @@ CLEAN = [
     lab("numbers of levels", "{w: {kit: nginx, workers: '${n}', cpus: '${n.cpus}'}}", "", "factors: {n: {few: {value: 2, cpus: 0.5}, many: {value: 4, cpus: 1}}}\n"),
     added("all of them", "thresholds: [success_rate >= 1]\n", ""),
     measured("at_most of a gate that adds nothing", "at_most: 6", "", GATED),
+    measured("at_most of a profile's until", "at_most: 12", "", UNTIL_IN_P),
+    measured("until of a profile's comparison", "until: ± 5 %", "", COMPARED_IN_P),
     Hostile("groups that wait for one", "traffic: {", "traffic: {h: {executor: constant-vus, vus: 1, start_when: g.ramped, request: GET http://w/}, ", "", 0),
 ]  # fmt: skip
 

@@ -6,7 +6,7 @@ Reads plain data that may be broken anywhere; the schema reports what is no mapp
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -279,24 +279,37 @@ def _expect_at(data: Mapping[str, Any], case: Case, text: str) -> Path:
     return ("factors",)
 
 
-def without_comparison(data: Mapping[str, Any]) -> Iterable[Mistake]:
-    """Report `until` where no interval could become narrower, and `at_most` that bounds nothing."""
+_UNTIL, _AT_MOST = ("measure", "until"), ("measure", "at_most")
+
+
+def acting(data: Mapping[str, Any]) -> Iterator[Path]:
+    """Return the paths of `until` and `at_most`, of those that have an effect in this study."""
     measure = section_of(data, "measure")
     until, at_most = measure.get("until"), measure.get("at_most")
-    if until is not None and not sequence_of(data, "compare"):
-        reason = "blocks are added until comparisons are narrow enough, and the study compares nothing"
-        yield bad_value(("measure", "until"), reason, until, "Add a comparison, or leave until out.")
     gated = any(item.get("fail_if") is not None for _, item in mappings_of(data, "compare"))
-    replicates = measure.get("replicates", 6)
+    if until is not None and sequence_of(data, "compare"):
+        yield _UNTIL
+    if at_most is not None and (until is not None or gated):
+        yield _AT_MOST
+
+
+def without_comparison(data: Mapping[str, Any], acts_elsewhere: Callable[[Path], bool]) -> Iterable[Mistake]:
+    """Report `until` where no interval could become narrower, and `at_most` that bounds nothing, unless they
+    act in another profile."""
+    measure, acts = section_of(data, "measure"), set(acting(data))
+    until, at_most, replicates = measure.get("until"), measure.get("at_most"), measure.get("replicates", 6)
+    if until is not None and _UNTIL not in acts and not acts_elsewhere(_UNTIL):
+        reason = "blocks are added until comparisons are narrow enough, and the study compares nothing"
+        yield bad_value(_UNTIL, reason, until, "Add a comparison, or leave until out.")
     if not isinstance(at_most, int) or not isinstance(replicates, int):
         return  # absent, or a level's
-    if until is None and not gated:
+    if _AT_MOST not in acts and not acts_elsewhere(_AT_MOST):
         reason = "it limits the blocks that until or a gate (fail_if) adds, and the study has neither"
-        yield bad_value(("measure", "at_most"), reason, at_most, "Add until: ± 5 %, or leave at_most out.")
-    elif at_most < replicates:
+        yield bad_value(_AT_MOST, reason, at_most, "Add until: ± 5 %, or leave at_most out.")
+    if _AT_MOST in acts and at_most < replicates:
         reason = f"it counts the planned blocks too, and there are {replicates}"
         hint = f"Write at_most: {4 * replicates}, or lower replicates."
-        yield bad_value(("measure", "at_most"), reason, at_most, hint)
+        yield bad_value(_AT_MOST, reason, at_most, hint)
 
 
 def uncompared(data: Mapping[str, Any], cases: Sequence[Case]) -> Iterable[Mistake]:

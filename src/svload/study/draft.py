@@ -36,7 +36,7 @@ from svload.study.references import Vocabulary, references_in, strings_in, value
 from svload.study.repair import repaired
 from svload.study.sets import network_mistakes
 from svload.study.steps import INLINE, variables
-from svload.study.tree import Node, Path, kit_of, mappings_of, plain, section_of, value_at
+from svload.study.tree import Node, Path, kit_of, mappings_of, place_of, plain, section_of, value_at
 from svload.study.turns import side_mistakes, with_control
 
 CheckLab = Callable[[Sequence[ServiceSpec]], Sequence[Mistake]]
@@ -109,6 +109,8 @@ class Checks:
     check_case: CheckCase | None
     measures: Measures | None
     monitored: Known
+    acting: frozenset[str] = frozenset()
+    """places of `until` and `at_most` that have an effect in the study or one of its profiles"""
     work: int = 0
     """number of values put into cases so far, for the study and its profiles"""
 
@@ -161,7 +163,7 @@ class Checks:
             found.add(mistakes)
             found.add(uncompared(data, cases))
             if not found.at("compare"):
-                found.add(without_comparison(data))
+                found.add(without_comparison(data, lambda path: place_of(found.tree, path) in self.acting))
         return Draft(data, changes(data, factors, self.kits), cases, found.problems, measures)
 
     def _too_much(self, data: dict[str, Any], factors: Sequence[Factor]) -> Mistake | None:

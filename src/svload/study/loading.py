@@ -14,7 +14,7 @@ from svload.model.metrics import Source, canonical_metric
 from svload.model.study import Comparison, Factor, Lock, Measure, Threshold
 from svload.study import schema, values
 from svload.study.beside import file_beside
-from svload.study.check import owners_of
+from svload.study.check import acting, owners_of
 from svload.study.draft import CheckCase, CheckLab, Checks, Draft, Measures
 from svload.study.factors import Kits, level_name
 from svload.study.mistakes import bad_value, nearest, unknown_key
@@ -23,7 +23,7 @@ from svload.study.order import control_level
 from svload.study.references import unescaped
 from svload.study.repair import repaired
 from svload.study.sets import read_sets, set_files
-from svload.study.tree import Node, merge, override, plain, read_tree, section_of
+from svload.study.tree import Node, merge, override, place_of, plain, read_tree, section_of
 
 STUDY_FILE = "study.yaml"
 
@@ -95,15 +95,16 @@ def load_study(
         details: dict[str, object] = {"name": profile, "hint": nearest(profile, profiles)}
         problems.append(Problem("profile-unknown", details, base.place))
         profile = None
-    wanted = merge(base, profiles[profile]) if profile else base
+    variants = {None: base} | {name: merge(base, part) for name, part in profiles.items()}
+    wanted = variants[profile]
     for key, value in (overrides or {}).items():
         wanted = override(wanted, key, value)
-    checks = Checks(file.parent, kits, check_lab, check_case, measures, monitored)
+    acts = frozenset(place_of(one, path) for one in variants.values() for path in acting(plain(one)))
+    checks = Checks(file.parent, kits, check_lab, check_case, measures, monitored, acts)
     draft = checks.run(wanted, whole=profile is None and not overrides, chosen=True)
     problems += draft.problems
-    for name in (None, *profiles):
+    for name, other in variants.items():
         if name != profile or overrides:
-            other = merge(base, profiles[name]) if name else base
             problems += checks.run(other, whole=name is None, chosen=False).problems
     if problems:
         raise SvloadError(*_in_order(problems))

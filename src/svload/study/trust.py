@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -83,6 +84,7 @@ def must_be_sound(lock: Lock, place: str, checks: Checks) -> None:
     for mistake in check_shape(lock.source):
         raise _unsound(place, mistake.problem(Node(None, place)))
     tree, problems = read_tree(json.dumps(lock.source), place)
+    checks = replace(checks, acting=frozenset({place}))  # what has no effect in it may have one in the study
     draft = checks.run(tree, whole=lock.profile is None, chosen=True) if not problems else None
     for problem in draft.problems if draft else problems:
         raise _unsound(place, problem)
