@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
 from svload import api, run
 from svload.api import first_look
+from svload.host.machine.lock import machine_lock
 from svload.lab.catalogue import all_kits
 from svload.model.errors import SvloadError, fail
+from svload.model.events import Event
+from svload.model.private import private_folder
 from svload.study import load_study
 
 
@@ -57,6 +61,7 @@ measure: {duration: 1s, replicates: 2}
 
 
 def test_each_cases_kits_are_checked_and_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SVLOAD_CACHE", str(tmp_path / "cache"))
     (tmp_path / "study.yaml").write_text(KITS)
     kit = all_kits()["memcached"]
     lacks = fail("tool-missing", kit="memcached", what="memcached", hint="").problems
@@ -65,7 +70,17 @@ def test_each_cases_kits_are_checked_and_installed(tmp_path: Path, monkeypatch: 
     assert problem.startswith("memcached needs ")
     monkeypatch.setattr(kit, "check", classmethod(lambda *_: []))
     monkeypatch.setattr(kit, "install", classmethod(lambda *_: ["made memcached"]))
-    assert "made memcached" in api.lab_install(str(tmp_path), None, lambda event: None)
+    texts: list[str] = []
+    with ExitStack() as other:
+        other.enter_context(machine_lock("other", path=private_folder(tmp_path / "cache") / ".install.lock"))
+
+        def emit(event: Event) -> None:
+            if event.kind == "notice":
+                texts.append(event.text("text"))
+                other.close()
+
+        assert "made memcached" in api.lab_install(str(tmp_path), None, emit)
+    assert re.match(r"waiting: another installation .*\(other, pid", texts[0])
 
 
 NO_PORT = "write {port} where it takes the port to listen on, such as “./server --port {port}”, then init"

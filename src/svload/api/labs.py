@@ -22,10 +22,15 @@ def lab_install(study_path: str, profile: str | None, emit: Emit) -> list[str]:
     servers it is the study's own lab."""
     from svload import host, lab, run
 
+    def waiting(holder: str) -> None:
+        text = f"waiting: another installation runs on this machine ({holder})"
+        emit(Event("notice", {"text": text, "waiting": holder}))
+
     lock = load_lock(study_path, Choices(profile=profile))
     run.put_back(emit)
     emit(Event("phase", {"name": "install", "state": "begin"}))
-    done = [line for specs in case_labs(lock) for line in lab.install(specs, host.cache_dir())]
+    cache = host.cache_dir()
+    done = [line for specs in case_labs(lock) for line in lab.install(specs, cache, on_wait=waiting)]
     emit(Event("phase", {"name": "install", "state": "end"}))
     return list(dict.fromkeys(done))
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from svload.host.machine.lock import machine_lock
 from svload.lab.catalogue import all_kits, check_specs
 from svload.lab.graph import check_needs, needs_of, written_needs
 from svload.lab.groups import group_mistakes
@@ -106,15 +106,23 @@ def check(specs: Sequence[ServiceSpec], cache: Path) -> list[Problem]:
     return list({str(problem): problem for problem in problems}.values())
 
 
-def install(specs: Sequence[ServiceSpec], cache: Path, root: bool | None = None) -> list[str]:
+def install(
+    specs: Sequence[ServiceSpec],
+    cache: Path,
+    root: bool | None = None,
+    on_wait: Callable[[str], None] = lambda holder: None,
+) -> list[str]:
     """Install what `check` found missing; return a line for each thing done. Raises SvloadError for what
-    could not be installed. Idempotent."""
+    could not be installed. Idempotent.
+
+    One installation at a time, since another would remove what this one has half done: `on_wait(holder)` is
+    called if this one waits.
+    """
     root = os.geteuid() == 0 if root is None else root
     options = validated(specs)
     private_folder(cache)
     done: list[str] = []
-    with (cache / ".install.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # another installation would remove what this one has half done
+    with machine_lock("svload lab install", on_wait=on_wait, path=cache / ".install.lock"):
         if packages := sorted({name for problem in check(specs, cache) for name in _packages(problem)}):
             done += apt_install(packages, root)
         for spec in specs:
