@@ -7,12 +7,14 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.servers import completed
 from tests.support import make_run
 
 from svload.api import RunResult
+from svload.drive import probe
 from svload.model.errors import ExitCode, fail
 from svload.run.execution import Outcome
 from svload.store import RunDir
@@ -203,6 +205,18 @@ def test_what_is_gone_afterwards_is_not_to_be_resumed(say: Say):
     """A load without --out leaves nothing behind."""
     code, text = say(f"load {URL} -d 0.3s")
     assert (code, "svload resume" in text, "lab.server" in text) == (3, False, False)
+
+
+def test_a_long_probe_shows_how_far_it_is(svload: Svload, monkeypatch: pytest.MonkeyPatch):
+    def run_share(share: str, inputs: dict[str, Any], sink: Callable[[str], None]) -> Any:
+        sink('{"groups": [{"ok": 3, "failed": 1}]}')
+        return real(share, inputs, lambda text: None)
+
+    real = probe._native.run_share
+    monkeypatch.setattr(probe._native, "run_share", run_share)
+    code, printed, text = svload(f"probe {URL} -n 1000")
+    assert (code, text) == (3, "4 of 1,000 transfers have ended\n")
+    assert "1000 transfers, 1000 failed" in printed
 
 
 def test_ctrl_c_is_reported(say: Say, monkeypatch: pytest.MonkeyPatch):

@@ -12,6 +12,7 @@ from svload.api.load import LoadFiles, place_files
 from svload.api.studies import Choices, Emit, load_lock
 from svload.api.typed import writing
 from svload.model.errors import SvloadError, fail
+from svload.model.events import Event
 from svload.study.quick_load import BODY_FILE, CA_FILE, QuickLoad, header_of
 
 Tell = Callable[[str], None]
@@ -110,10 +111,15 @@ def _told(what: str, row: Mapping[str, Any], path: Path, text: str, lacks: str) 
 
 
 def probe(
-    ask: QuickLoad, count: int, files: LoadFiles, authorised: tuple[str, ...], timeout_s: float = 30.0
+    ask: QuickLoad,
+    count: int,
+    files: LoadFiles,
+    authorised: tuple[str, ...],
+    timeout_s: float = 30.0,
+    emit: Emit = lambda event: None,
 ) -> list[dict[str, Any]]:
     """Return curl's eleven variables for each of `count` transfers of the request in `ask`, made one after
-    another. Raises SvloadError."""
+    another; `emit` receives a notice about each second. Raises SvloadError."""
     from svload.drive import probe as transfers
     from svload.drive.share.request_spec import BodySpec, TextPart
     from svload.host import passing_folder
@@ -136,6 +142,9 @@ def probe(
             verify=not ask.insecure,
             connect_to=ask.connect_to,
             http2=ask.http2,
+            on_progress=lambda ended: emit(
+                Event("notice", {"text": f"{ended:,} of {count:,} transfers have ended"})
+            ),
         )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -41,9 +42,11 @@ def probe(
     verify: bool = True,
     connect_to: str | None = None,
     http2: bool = False,
+    on_progress: Callable[[int], None] = lambda ended: None,
 ) -> list[dict[str, Any]]:
     """Make `count` transfers of `url` in sequence: `curl_variables` of each.
-    `connect_to`: host:port of the connections, if not the URL's own.
+    `connect_to`: host:port of the connections, if not the URL's own. `on_progress` is called about once a
+    second until the last transfer, with the number of those that have ended.
 
     Raises SvloadError: url-bad, unauthorised-target (before any packet), usage.
     """
@@ -69,7 +72,13 @@ def probe(
     )
     server = EndpointSpec(address=endpoint.connects_to, tls=tls)
     share = _share(server, endpoint, count, request, connection, http2)
-    tables = _native.run_share(text_of(share), {}, lambda text: None)
+
+    def progress(text: str) -> None:
+        (group,) = json.loads(text)["groups"]
+        if (ended := group["ok"] + group["failed"]) < count:
+            on_progress(ended)
+
+    tables = _native.run_share(text_of(share), {}, progress)
     return [curl_variables(row) for row in rows_of(tables["samples"])]
 
 

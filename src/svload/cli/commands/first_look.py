@@ -7,8 +7,9 @@ from pathlib import Path
 import typer
 
 from svload.cli.commands.studies import AUTHORISE, JSON, NO_WAIT
-from svload.cli.output import leave, print_json, report_leftover
+from svload.cli.output import leave, load_live, print_json, report_leftover
 from svload.model.errors import ExitCode, fail
+from svload.model.events import Event
 
 
 def register(app: typer.Typer) -> None:
@@ -43,7 +44,9 @@ def probe(
         insecure=insecure,
         keep_alive=keep_alive,
     )
-    rows = api.probe(ask, count, api.LoadFiles(ca, data_file), tuple(authorise or ()))
+    with load_live(0.0, quiet=False) as emit:
+        emit(Event("run-started"))
+        rows = api.probe(ask, count, api.LoadFiles(ca, data_file), tuple(authorise or ()), emit=emit)
     if json:
         print_json(rows)
     else:
