@@ -24,7 +24,7 @@ from svload.api.studies import (
     must_fit,
 )
 from svload.api.trust import must_be_trusted
-from svload.api.typed import writing
+from svload.api.typed import is_url, writing
 from svload.model.errors import SvloadError, fail
 from svload.model.units import parse_quantity, show_duration, show_number
 from svload.run.configs import case_config, case_configs
@@ -57,7 +57,6 @@ _SUCCESS = "success_rate >= 99.9 %"
 whose requests fail, however fast the other responses are."""
 _GAIN = re.compile(r"\s*gain\s*<\s*(?P<percent>\d+(?:\.\d+)?)\s*%\s*")
 _AND = re.compile(r"\s+and\s+", re.IGNORECASE)
-_URL = re.compile(r"https?://", re.IGNORECASE)
 _BESIDE_S = 1.5
 """Assumed overhead of a trial beside its load, until trials have shown it."""
 
@@ -112,7 +111,7 @@ def capacity(ask: CapacityAsk, choices: Choices, emit: Emit) -> RunResult:
 def searched_lock(ask: CapacityAsk, choices: Choices) -> Iterator[Lock]:
     """Yield the study's lock with the search in it. The study written for a URL is removed where what follows
     refuses the run."""
-    bare = bool(_URL.match(ask.target))
+    bare = is_url(ask.target)
     if bare and (option := _only_of_studies(ask, choices)):
         reason = f"{option} applies to a study, and {ask.target} is a URL"
         raise fail("usage", reason=reason, hint="Leave it out.")

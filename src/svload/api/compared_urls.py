@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from svload.api.first_look import probe
 from svload.api.load import LoadFiles, aimed, as_typed, enough_ports, hopeless, in_environment, kept_study
 from svload.api.studies import AbortIf, Choices, Emit, RunResult, load_lock, run_lock
+from svload.api.typed import is_url
 from svload.model.errors import SvloadError, fail
 from svload.model.events import Event
 from svload.model.request_hints import HINTS
@@ -32,13 +32,12 @@ _FAILS_S = 3.0
 _SLOWER = 3
 """A side hangs that answers nothing for this many times its largest p99 so far."""
 _RESUME = "“svload resume” repeats this block and continues."
-_URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
 
 def are_urls(first: str, second: str) -> bool:
     """Return whether two URLs are to be compared, not two runs; a URL has a scheme. Raises SvloadError usage
-    for one of each."""
-    found = [bool(_URL.match(text)) for text in (first, second)]
+    for one of each, and for an address without its scheme."""
+    found = [is_url(text) for text in (first, second)]
     if len(set(found)) > 1:
         url, run = (first, second) if found[0] else (second, first)
         raise fail(

@@ -29,6 +29,19 @@ def seconds(text: str, option: str) -> float:
     return lasts_s
 
 
+def is_url(target: str) -> bool:
+    """Return whether `target` is a URL, which has a scheme. Raises SvloadError usage for an address without
+    one, such as 127.0.0.1:8080, unless a file or folder has that name."""
+    from svload.study import url_of
+
+    url = url_of(target)
+    if url in (None, target.strip()):
+        return url is not None
+    if Path(target).exists():
+        return False
+    raise fail("usage", reason=f"{target} is not a URL without its scheme", hint=f"Write {url}.")
+
+
 @contextmanager
 def writing(to: Path) -> Iterator[None]:
     """Turn a failure to write to `to` into one sentence: it is the user's mistake, or their full disk. Raises

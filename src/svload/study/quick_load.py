@@ -134,8 +134,9 @@ class QuickLoad:
         if self.timeout is not None and _time_s(self.timeout, "--timeout") <= 0:
             raise _wrong(f"--timeout {self.timeout} leaves no time for an answer", "Write it like 5s.")
         names = [header_of(header)[0] for header in self.headers]
+        lower = [name.lower() for name in names]
         for name in names:
-            if names.count(name) > 1:
+            if lower.count(name.lower()) > 1:
                 raise _wrong(f"the header {name} is given twice", "Combine its values, as in “A: b, c”.")
             if self._has_body and name.lower() in FRAMING:
                 raise _wrong(f"the header {name} follows from the body", "Leave it out.")
