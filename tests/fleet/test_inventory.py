@@ -55,6 +55,7 @@ def test_groups_below_groups_count_and_sites_may_be_left_out() -> None:
     [
         (listing(generator={"hosts": ["a"]}), "fleet-group", "Call “generator” “generators”."),
         (listing(web={"hosts": ["a"]}), "fleet-group", "its groups are: web."),
+        (listing(), "fleet-group", "it has no groups."),
         (listing(generators={"hosts": []}), "fleet-group", "has no host"),
         (listing(generators={"hosts": ["a"]}, sites={"children": []}), "fleet-inventory", "a is at no site"),
         (

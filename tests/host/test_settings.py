@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
+from svload.cli.app import app
 from svload.host.agent import journal, settings
 from svload.host.agent.journal import Journal
 from svload.host.agent.settings import Settings
@@ -87,6 +90,12 @@ def test_the_ratio_that_an_amount_replaced_is_in_use_again(
 def test_a_setting_of_the_machine_needs_the_users_word(proc: Path, log: Journal) -> None:
     found = ask(Settings(log, None), host=False, machine="2000")[MACHINE]
     assert (found["found"], found["layer"]) == ("1000", "machine")
+    takes = {
+        name
+        for name, command in typer.main.get_command(app).commands.items()
+        if any("--host-settings" in one.opts for one in command.params)
+    }
+    assert set(re.findall("“(?:svload )?([a-z]+)”", found["why"])) == takes
     assert "--host-settings" in found["why"]
     assert (proc / MACHINE).read_text() == "1000\n"
     assert ask(Settings(log, None), host=False, machine="1000")[MACHINE]["why"] == "", "as it is already"

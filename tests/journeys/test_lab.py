@@ -46,9 +46,9 @@ def test_a_lab_is_up_is_seen_is_reset_and_goes_down(world: World):
     assert world.left() == []
     assert not answers(lab["endpoints"]["http://backend"])
     after = world.svload("lab", "status")
-    assert "no lab is up" in after.stdout
+    assert "no lab is running" in after.stdout
     assert world.svload("lab", "reset").returncode == 2
-    assert "no lab is up" in world.svload("lab", "down").stdout
+    assert "no lab is running" in world.svload("lab", "down").stdout
 
 
 def test_every_url_of_every_account_is_listed_by_the_store_itself(world: World):

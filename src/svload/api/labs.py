@@ -136,7 +136,7 @@ def lab_down(lab_id: str | None, emit: Emit = _nobody) -> list[str]:
         ask(name, "down")
         lines.append(f"{name} is being stopped")
     run.put_back(emit)
-    return lines or ["no lab is up"]
+    return lines or ["no lab is running"]
 
 
 def warm_keep(lease: str, emit: Emit = _nobody) -> dict[str, Any]:
@@ -165,8 +165,8 @@ def _only_lab() -> str:
 
     labs = kept_labs()
     if not labs:
-        raise fail("usage", reason="no lab is up", hint="Start one with “svload lab up STUDY”.")
+        raise fail("usage", reason="no lab is running", hint="Start one with “svload lab up STUDY”.")
     if len(labs) > 1:
         names = ", ".join(str(lab["id"]) for lab in labs)
-        raise fail("usage", reason=f"{len(labs)} labs are up", hint=f"Name one: {names}.")
+        raise fail("usage", reason=f"{len(labs)} labs are running", hint=f"Name one: {names}.")
     return str(labs[0]["id"])

@@ -132,11 +132,10 @@ def _no_generators(listing: Mapping[str, Any], path: str) -> SvloadError:
             hint="Put at least one host into it.",
         )
     close = get_close_matches(GENERATORS, groups, 1)
+    listed = f"its groups are: {', '.join(groups)}" if groups else "it has no groups"
     hint = (
         f"Call “{close[0]}” “{GENERATORS}”."
         if close
-        else "Put the machines that generate the load into it; its groups are: "
-        + (", ".join(groups) or "none")
-        + "."
+        else f"Put the machines that generate the load into it; {listed}."
     )
     return fail("fleet-group", path, reason="it has no group “generators”", hint=hint)

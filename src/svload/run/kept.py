@@ -119,10 +119,11 @@ def ask(lab_id: str, what: str) -> dict[str, Any]:
             answer = line.makefile().readline()
         found = dict(json.loads(answer))
     except (OSError, ValueError) as why:
-        known = ", ".join(lab["id"] for lab in kept_labs()) or "none"
+        known = ", ".join(lab["id"] for lab in kept_labs())
         missing = isinstance(why, FileNotFoundError)
         reason = f"there is no lab {lab_id}" if missing else f"the lab {lab_id} does not answer ({why})"
-        raise fail("usage", reason=reason, hint=f"Labs that are up: {known}.") from why
+        hint = f"Running: {known}." if known else "No lab is running."
+        raise fail("usage", reason=reason, hint=hint) from why
     if problems := found.get("problems"):
         raise _reported(problems)
     return found

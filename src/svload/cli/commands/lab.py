@@ -84,7 +84,7 @@ def status(json: bool = JSON) -> None:
     for lab in found["labs"]:
         typer.echo(f"{lab['id']}: {lab['owner']}, {lab['lease']}")
     if not found["labs"]:
-        typer.echo("no lab is up")
+        typer.echo("no lab is running")
     if warm := found["warm"]:
         typer.echo(f"warm until {warm['until']} (pid {warm['pid']}): “svload warm --end” stops it")
     for name, size in found["caches"].items():

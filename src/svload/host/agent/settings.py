@@ -20,7 +20,10 @@ from svload.model.messages import HoldSysctls
 from svload.model.parameters import is_network, may_be_set
 
 KernelLayer = Literal["network", "machine"]
-_OF_THE_MACHINE = "it is a setting of the whole machine, which changes only with --host-settings"
+_OF_THE_MACHINE = (
+    "it is a setting of the whole machine, which only “svload run”, “resume” and “aa” change, "
+    "with --host-settings"
+)
 _UNKNOWN = "this kernel has no such setting"
 _REPLACES = {
     "vm.dirty_bytes": "vm.dirty_ratio",
