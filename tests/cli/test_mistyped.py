@@ -36,6 +36,11 @@ traffic:
   users: {executor: constant-vus, vus: "${users}", request: GET http://api/}
 measure: {duration: 0.3s, replicates: 2}
 """
+K6 = """\
+import http from 'k6/http';
+export const options = { vus: 10, duration: '30s' };
+export default function () { http.get('http://127.0.0.1:9/'); }
+"""
 Say = Callable[[str], tuple[int, str]]
 Svload = Callable[[str], tuple[int, str, str]]
 
@@ -47,6 +52,7 @@ def say(svload: Svload, tmp_path: Path) -> Say:
     for name, text in (("s", STUDY), ("o", ELSEWHERE)):
         (tmp_path / name).mkdir()
         (tmp_path / name / "study.yaml").write_text(text)
+    (tmp_path / "s/load.js").write_text(K6)
     make_run(tmp_path / "runs", cases=1, replicates=1).path.rename(tmp_path / "r")
 
     def said(line: str) -> tuple[int, str]:
@@ -149,6 +155,7 @@ MISTYPED = {
     f"load {URL} --connect-to other:1:127.0.0.1:9": "the URL doesn't",
     f"probe {URL} -X HEAD --data x": "HEAD can't have a body",
     "run no-such-study": "There is no study",
+    "plan s/load.js": "s/load.js is a k6 script, not a study.",
     "run 001-svload --profile dmeo": "There is no profile",
     "run 001-svload --profile demo --only TC99": "There is no case TC99",
     "demo --plant no-luck": "no planted fault",

@@ -159,6 +159,8 @@ GROWING = f"factors: {{a: [{{x: {{{FIELDS}, f7: zzzz}}}}]}}\n"
 ASKED = "{executor: constant-vus, vus: 1, request: GET http://w/}"
 WAITING = ASKED.replace("vus: 1", "vus: 1, start_when: g")
 NEWCOMERS = [
+    Hostile("a URL under a group", ASKS, "url: http://w/", "Write request: GET http://w/.", 3),
+    group("users without a number", "constant-vus, vus: ", "vus: expected a whole number, found nothing"),
     Hostile("a group without its name", f"{{g: {ASKED}}}", ASKED, "Write {NAME: {executor: …}}.", 3),
     lab("a service without its name", "{kit: nginx}", "Write {NAME: {kit: …}}."),
     lab("an address as a service", "{w: http://127.0.0.1:1}", "{web: {at: http://127.0.0.1:8080}}"),

@@ -26,6 +26,8 @@ from svload.study.sets import read_sets, set_files
 from svload.study.tree import Node, merge, override, place_of, plain, read_tree, section_of
 
 STUDY_FILE = "study.yaml"
+_SCRIPTS = {".js": "a k6 script", ".ts": "a k6 script", ".py": "a Python script", ".jmx": "a JMeter plan"}
+"""Endings of files that other load testers run → what they are."""
 
 
 def find_study(name_or_path: str | FilePath) -> FilePath:
@@ -77,6 +79,9 @@ def load_study(
     with every mistake of the study and all its profiles, each with `file:line`.
     """
     file = find_study(path)
+    if script := _SCRIPTS.get(file.suffix):
+        hint = "Write its requests and its load as a study: see docs/study-file.md."
+        raise fail("usage", reason=f"{file} is {script}, not a study", hint=hint)
     try:
         text = file.read_text(encoding="utf-8")
     except UnicodeDecodeError as why:

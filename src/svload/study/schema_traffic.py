@@ -13,7 +13,7 @@ from svload.model import bounds
 from svload.model.other_words import OTHER_WORDS
 from svload.study.described import with_options
 from svload.study.distributions import ThinkTime, ThinkTimePart
-from svload.study.mistakes import Gap, closest, wrong
+from svload.study.mistakes import Gap, closest, shortened, wrong
 from svload.study.schema_requests import RequestForm, RequestPart
 from svload.study.schema_scenarios import OrName, ScenarioStepPart
 from svload.study.values import (
@@ -94,6 +94,8 @@ class GroupPart(Part):
         word = OTHER_WORDS.get(key.lower(), key)
         if key == "executor":
             return _executor_of(written)
+        if word == "request" and (url := str(written.get(key))).startswith(("http://", "https://")):
+            return f"Write request: GET {shortened(url)}."
         if word in cls.model_fields or word in _OF_K6:
             return _OF_K6.get(word, "")
         if word == "stages":
