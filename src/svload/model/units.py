@@ -233,8 +233,7 @@ def show_number(number: float, figures: int = 6) -> str:
     if not exponent:
         return text
     decimals = max(figures - 1 - int(exponent), 0)
-    text = f"{number:,.{decimals}f}"
-    return text.rstrip("0") if decimals else text
+    return f"{number:,.{decimals}f}".rstrip("0") if decimals else f"{number:,.0f}"
 
 
 def rounded(number: float, figures: int) -> str:

@@ -15,7 +15,7 @@ def register(app: typer.Typer) -> None:
 
 
 def warm(
-    lease: str = typer.Option(
+    lease: str | None = typer.Option(
         None, "--for", help="How long to keep it, by default 10m; then it ends by itself."
     ),
     end: bool = typer.Option(False, "--end", help="End it now; a load in progress still completes."),
