@@ -15,7 +15,7 @@ use crate::wire::http2::session::{Dictionary, Lesson};
 use http2::Blocks;
 
 pub use crate::pieces::Asker;
-pub use http2::{block_of_text, head_bytes};
+pub use http2::head_bytes;
 
 /// A step's request, ready to be written again and again.
 #[derive(Clone, Debug)]
@@ -38,6 +38,8 @@ pub struct Template {
     /// Texts of headers and body that stay with the step's own origin.
     secrets: Vec<String>,
     secret_body: bool,
+    /// Names of its headers that hold credentials or secrets, in lower case.
+    sensitive: Vec<String>,
     /// The head as HTTP/2 carries it, where the group asks for that.
     blocks: Option<Blocks>,
 }
@@ -89,7 +91,9 @@ impl Template {
         let url = request.url.as_deref().unwrap_or_default();
         let pieces = join(pieces);
         let scheme = request.endpoint.split(':').next().unwrap_or_default();
-        let blocks = maker.group.http2.map(|_| Blocks::new(&pieces, scheme));
+        let sensitive = builder.sensitive();
+        let http2 = maker.group.http2;
+        let blocks = http2.map(|_| Blocks::new(&pieces, scheme, &sensitive));
         let common = match pieces.as_slice() {
             [Piece::Fixed(bytes)] => Some(bytes.as_slice().into()),
             _ => None,
@@ -107,6 +111,7 @@ impl Template {
             json: builder.json(),
             secrets: builder.secrets(),
             secret_body: builder.body().iter().any(is_secret),
+            sensitive,
             blocks,
         }
     }
@@ -414,6 +419,14 @@ impl Builder<'_> {
         parts.filter_map(Part::fixed).map(str::to_owned).collect()
     }
 
+    fn sensitive(&self) -> Vec<String> {
+        let headers = self.request.headers.iter();
+        let sensitive = headers.filter(|(name, value)| is_sensitive(name, value));
+        sensitive
+            .map(|(name, _)| name.to_ascii_lowercase())
+            .collect()
+    }
+
     /// The headers but for those that frame the body. A hop that another method asks leaves out what described the body
     /// (the request-body-header names of the Fetch standard).
     fn fields(&self, credentials: bool, body: bool) -> Vec<Piece> {
@@ -432,10 +445,10 @@ impl Builder<'_> {
             fixed("Accept: */*\r\n");
         }
         for (name, value) in &self.request.headers {
-            let secret = is_credential(name) || value.iter().any(is_secret);
+            let sensitive = is_sensitive(name, value);
             let of_body = name.to_ascii_lowercase().starts_with("content-");
             if name.eq_ignore_ascii_case("host")
-                || (secret && !credentials)
+                || (sensitive && !credentials)
                 || (of_body && other_method)
             {
                 continue;
@@ -452,10 +465,12 @@ fn is_secret(part: &Part) -> bool {
     matches!(part, Part::Secret { .. })
 }
 
-fn is_credential(name: &str) -> bool {
+/// Whether a header holds credentials, by its name, or a secret.
+fn is_sensitive(name: &str, value: &[Part]) -> bool {
     let name = name.to_ascii_lowercase();
     CREDENTIALS.iter().any(|known| name.contains(known))
         || name.split('-').any(|word| word == "auth")
+        || value.iter().any(is_secret)
 }
 
 /// A URL's text without percent-encoding.

@@ -4,7 +4,7 @@
 use super::{Asking, Codec, Exchange, Protocol};
 use crate::error::ErrorKind;
 use crate::pieces::Source;
-use crate::request::{block_of_text, head_bytes, Template};
+use crate::request::{head_bytes, Template};
 use crate::wire::http1::Step;
 use crate::wire::http2::answer::Answer;
 use crate::wire::http2::session::Dictionary;
@@ -164,7 +164,7 @@ impl Exchange {
         out: &mut Vec<u8>,
     ) {
         match self.form() {
-            Some(Form::Text { .. }) => block_of_text(self.text.bytes(), https, out),
+            Some(Form::Text { .. }) => template.block_of_text(self.text.bytes(), https, out),
             _ => template.render_block(dictionary, source, out),
         }
     }

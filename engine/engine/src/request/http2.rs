@@ -1,6 +1,6 @@
 //! The request's head as HTTP/2 carries it: a header block, made once for each state of the peer's table.
 
-use super::{Piece, CREDENTIALS};
+use super::{Piece, Template};
 use crate::wire::http2::hpack::encoder::{self, Literal};
 use crate::wire::http2::hpack::table::{size, static_field, CONNECTION_FIELDS};
 use crate::wire::http2::session::Dictionary;
@@ -36,6 +36,7 @@ pub(super) struct Blocks {
 struct Field {
     name: String,
     value: Vec<Piece>,
+    sensitive: bool,
 }
 
 impl Field {
@@ -43,6 +44,7 @@ impl Field {
         Field {
             name: name.to_ascii_lowercase(),
             value,
+            sensitive: false,
         }
     }
 
@@ -71,13 +73,14 @@ impl Field {
     }
 
     fn is_taught(&self) -> bool {
-        self.fixed().is_some() && self.static_index().is_none() && !is_credential(&self.name)
+        self.fixed().is_some() && self.static_index().is_none() && !self.sensitive
     }
 }
 
 impl Blocks {
-    /// From the pieces of an HTTP/1.1 request.
-    pub(super) fn new(pieces: &[Piece], scheme: &str) -> Self {
+    /// From the pieces of an HTTP/1.1 request. Its `sensitive` headers, names in lower case, are never indexed
+    /// (RFC 7541 §7.1.3).
+    pub(super) fn new(pieces: &[Piece], scheme: &str, sensitive: &[String]) -> Self {
         let mut lines = lines(pieces).into_iter();
         let (method, mut path) = split(lines.next().unwrap_or_default(), b" ");
         if let Some(Piece::Fixed(bytes)) = path.last_mut() {
@@ -90,6 +93,9 @@ impl Blocks {
             Field::new(":path", path),
         ];
         fields.extend(lines.filter_map(Field::of_line));
+        for field in &mut fields {
+            field.sensitive = sensitive.contains(&field.name);
+        }
         // Pseudo-header fields come first (RFC 9113 §8.3).
         fields.sort_by_key(|field| !field.name.starts_with(':'));
         let taught: Vec<usize> = fields
@@ -128,51 +134,48 @@ impl Blocks {
     }
 }
 
-fn is_credential(name: &str) -> bool {
-    CREDENTIALS.contains(&name)
-}
-
 /// Whether HTTP/2 has no such field: what it says of the connection, HTTP/2 says in frames.
 fn is_foreign(name: &str) -> bool {
     CONNECTION_FIELDS.contains(&name)
 }
 
-/// Appends the block of a request whose HTTP/1.1 head, and what follows it, is `text`: a redirect hop, or one whose address
-/// variables made. It teaches the peer's table nothing.
-pub fn block_of_text(text: &[u8], https: bool, out: &mut Vec<u8>) {
-    let mut lines = text[..head_bytes(text)]
-        .split(|byte| *byte == b'\n')
-        .map(<[u8]>::trim_ascii_end);
-    let mut words = lines.next().unwrap_or_default().split(|byte| *byte == b' ');
-    let mut word = || words.next().unwrap_or_default();
-    field_of_text(":method", word(), out);
-    field_of_text(":scheme", if https { b"https" } else { b"http" }, out);
-    field_of_text(":path", word(), out);
-    for line in lines {
-        let colon = line.iter().position(|byte| *byte == b':');
-        let Some((name, value)) = colon.map(|at| line.split_at(at)) else {
-            continue;
+impl Template {
+    /// Appends the block of a request whose HTTP/1.1 head, and what follows it, is `text`: a redirect hop, or one whose address
+    /// variables made. It teaches the peer's table nothing.
+    pub fn block_of_text(&self, text: &[u8], https: bool, out: &mut Vec<u8>) {
+        let mut add = |name: &str, value: &[u8]| {
+            if let Some(index) = static_field(name, value) {
+                return encoder::indexed(out, index);
+            }
+            let literal = if self.sensitive.iter().any(|known| known == name) {
+                Literal::Never
+            } else {
+                Literal::Plain
+            };
+            encoder::name(out, literal, name);
+            encoder::string(out, value);
         };
-        let value = value[1..].trim_ascii_start();
-        match String::from_utf8_lossy(name).to_ascii_lowercase().as_str() {
-            "host" => field_of_text(":authority", value, out),
-            name if is_foreign(name) => {}
-            name => field_of_text(name, value, out),
+        let mut lines = text[..head_bytes(text)]
+            .split(|byte| *byte == b'\n')
+            .map(<[u8]>::trim_ascii_end);
+        let mut words = lines.next().unwrap_or_default().split(|byte| *byte == b' ');
+        let mut word = || words.next().unwrap_or_default();
+        add(":method", word());
+        add(":scheme", if https { b"https" } else { b"http" });
+        add(":path", word());
+        for line in lines {
+            let colon = line.iter().position(|byte| *byte == b':');
+            let Some((name, value)) = colon.map(|at| line.split_at(at)) else {
+                continue;
+            };
+            let value = value[1..].trim_ascii_start();
+            match String::from_utf8_lossy(name).to_ascii_lowercase().as_str() {
+                "host" => add(":authority", value),
+                name if is_foreign(name) => {}
+                name => add(name, value),
+            }
         }
     }
-}
-
-fn field_of_text(name: &str, value: &[u8], out: &mut Vec<u8>) {
-    if let Some(index) = static_field(name, value) {
-        return encoder::indexed(out, index);
-    }
-    let literal = if is_credential(name) {
-        Literal::Never
-    } else {
-        Literal::Plain
-    };
-    encoder::name(out, literal, name);
-    encoder::string(out, value);
 }
 
 /// How many of a request's bytes are request line and headers.
@@ -240,7 +243,7 @@ fn block(fields: &[Field], dictionary: Dictionary) -> Vec<Part> {
             continue;
         }
         let literal = match dictionary {
-            _ if is_credential(&field.name) => Literal::Never,
+            _ if field.sensitive => Literal::Never,
             Dictionary::Empty if taught => Literal::Taught,
             _ => Literal::Plain,
         };
@@ -263,7 +266,7 @@ mod tests {
     use indexmap::IndexMap;
 
     use super::super::tests::{by, template_of};
-    use super::super::{Asker, Template};
+    use super::super::Asker;
     use super::*;
     use crate::share::testing::{group, only};
     use crate::share::{GroupSpec, Part as Said};
@@ -388,12 +391,41 @@ mod tests {
             let template = template(&asking(&headers, path));
             let (mut text, mut spelled) = (Vec::new(), Vec::new());
             template.render(&by(Asker { vu: 1, seq: 7 }), &mut text);
-            super::block_of_text(&text, false, &mut spelled);
+            template.block_of_text(&text, false, &mut spelled);
             let made = block(&template, Dictionary::Off, 7);
             let decode = |block: &[u8]| fields(&mut Decoder::new(TABLE_BYTES), block);
             assert_eq!(decode(&spelled), decode(&made));
             // Never indexed (RFC 7541 §7.1.3): name 32.
             assert!(spelled.windows(2).any(|pair| pair == [0x1f, 17]));
+        }
+    }
+
+    #[test]
+    fn credentials_and_secrets_are_never_indexed() {
+        for (name, value) in [
+            ("Proxy-Authorization", r#"[{"text": "v"}]"#),
+            ("X-Auth-Token", r#"[{"text": "v"}]"#),
+            ("X-Api-Key", r#"[{"text": "v"}]"#),
+            ("x-plain", r#"[{"secret": "v"}]"#),
+        ] {
+            let template = template(&asking(&[(name, value)], r#"[{"text": "/"}]"#));
+            let (mut text, mut spelled, mut never) = (Vec::new(), Vec::new(), Vec::new());
+            template.render(&by(Asker { vu: 1, seq: 0 }), &mut text);
+            template.block_of_text(&text, false, &mut spelled);
+            encoder::name(&mut never, Literal::Never, &name.to_ascii_lowercase());
+            encoder::string(&mut never, b"v");
+            let states = [
+                Dictionary::Empty,
+                Dictionary::Taught { newer: 0 },
+                Dictionary::Off,
+            ];
+            let blocks = states.map(|dictionary| block(&template, dictionary, 0));
+            for block in blocks.iter().chain([&spelled]) {
+                assert!(
+                    block.windows(never.len()).any(|part| part == never),
+                    "{name}"
+                );
+            }
         }
     }
 
