@@ -487,18 +487,53 @@ fn a_server_that_speaks_something_else_is_named() {
 
 #[test]
 fn a_server_that_leaves_again_and_again_is_not_asked_for_ever() {
-    // It lets one stream be open and answers none.
-    let server = Server::start(|stream| {
-        let Some(mut peer) = Peer::greet(stream, &[(3, 1)]) else {
-            return;
-        };
-        let _ = peer.request();
-        peer.send(&frame_of(kind::GOAWAY, 0, 0, &[0; 8]));
-        peer.drain();
+    // It lets one stream be open, answers one request or none, and leaves with a GOAWAY or without.
+    for (answers, goaway) in [(false, true), (false, false), (true, false)] {
+        let server = Server::start(move |stream| {
+            let Some(mut peer) = Peer::greet(stream, &[(3, 1)]) else {
+                return;
+            };
+            if let Some(asked) = peer.request().filter(|_| answers) {
+                peer.answer(asked.stream, "x");
+            }
+            if goaway {
+                peer.send(&frame_of(kind::GOAWAY, 0, 0, &[0; 8]));
+                peer.drain();
+            }
+        });
+        let ran = run(&share_of(server.address, 4, 4, 40));
+        if goaway {
+            ran.assert_all_fail_with("http2_goaway");
+        }
+        assert_eq!(ran.count("ok") + ran.count("failed"), 40);
+        assert_eq!(ran.count("ok") > 0, answers);
+        assert!(server.accepted() <= 40);
+    }
+}
+
+#[test]
+fn a_request_that_waits_for_a_stream_moves_on_when_the_server_closes() {
+    // One stream at a time. The first connection closes, without a GOAWAY, while its second request is under way and a third waits.
+    let first = AtomicBool::new(true);
+    let server = peer_with(&[(3, 1)], move |mut peer| {
+        let closes = first.swap(false, Ordering::SeqCst);
+        while let Some(asked) = peer.request() {
+            if closes && asked.stream > 1 {
+                std::thread::sleep(std::time::Duration::from_millis(900));
+                return None;
+            }
+            peer.answer(asked.stream, "x")?;
+        }
+        None
     });
-    let ran = run(&share_of(server.address, 4, 4, 40));
-    ran.assert_all_fail_with("http2_goaway");
-    assert!(server.accepted() <= 40);
+    let mut share = share_of(server.address, 2, 2, 3);
+    share["groups"][0]["executor"]["ramp_up_ns"] = (1_000 * MS).into();
+    let ran = run(&share);
+    assert_eq!((ran.count("ok"), server.accepted()), (2, 2));
+    assert_eq!(
+        ran.errors().into_iter().collect::<Vec<_>>(),
+        [("stale_connection".to_owned(), 1)]
+    );
 }
 
 #[test]

@@ -226,7 +226,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Ends a connection and every request on it.
+    /// Ends a connection and every request on it; those that wait for a stream may go to another one.
     fn end_link(&mut self, key: ConnKey, mut link: Multiplex, end: End) {
         if let End::Fault(fault) = end {
             link.session.goodbye(Some(fault));
@@ -241,7 +241,13 @@ impl Worker<'_> {
             let kind = self.kind_of_end(&link, s, answer, end, leaving);
             self.end_request(link.group, s, answer, kind);
         }
+        // What waits was not sent. As after a GOAWAY, a server that answers nothing is not asked for ever.
+        let moves = link.answered && !matches!(end, End::Fault(_));
         for s in std::mem::take(&mut link.waiting) {
+            if moves {
+                self.move_on(link.group, s);
+                continue;
+            }
             let answer = Answer::default();
             let kind = self.kind_of_end(&link, s, answer, end, leaving);
             self.end_request(link.group, s, answer, kind);
