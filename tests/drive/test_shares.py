@@ -275,13 +275,17 @@ def test_this_machines_room_is_what_the_kernel_allows() -> None:
 
 def test_what_shares_counted_is_added() -> None:
     class Result:
-        def __init__(self, http2: dict[str, Any]) -> None:
+        def __init__(self, http2: dict[str, Any], due_ns: int, silence_ns: int) -> None:
             self.share = type("Share", (), {"groups": (0,)})
-            self.summary = {"groups": [{"name": "load", "http2": http2}]}
+            self.summary = {
+                "groups": [{"http2": http2, "first_due_ns": due_ns, "longest_silence_ns": silence_ns}]
+            }
 
     counts = {"connections": 2, "requests": 9, "stream_waits": 1, "fallbacks": 0}
     one = counts | {"resets": {"CANCEL": 1}, "goaways": {}}
     two = one | {"resets": {"CANCEL": 2, "NO_ERROR": 1}, "goaways": {"NO_ERROR": 4}}
-    (group,) = merge_summaries([Result(one), Result(two)], ["load"])
+    results = [Result(one, 5, 100), Result(two, 55, 20), Result({}, -1, 0)]
+    (group,) = merge_summaries(results, ["load"])
     ends = {"resets": {"CANCEL": 3, "NO_ERROR": 1}, "goaways": {"NO_ERROR": 4}}
     assert group.http2 == Http2Summary(connections=4, requests=18, stream_waits=2, **ends)
+    assert group.longest_silence_ns == 70, "the second share was also silent before its first request"

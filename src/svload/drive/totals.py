@@ -14,8 +14,8 @@ _MAPS = ("errors", "status", "checks_failed")
 
 
 def merge_summaries(results: Sequence[ShareResult], group_names: Sequence[str]) -> tuple[GroupSummary, ...]:
-    """Return totals by group over all shares: counts are added exactly; the longest silence is the least of
-    the shares' (an upper bound)."""
+    """Return totals by group over all shares: counts are added exactly; the longest silence is
+    an upper bound."""
     merged: list[GroupSummary] = []
     for index, name in enumerate(group_names):
         parts = [
@@ -42,11 +42,19 @@ def merge_summaries(results: Sequence[ShareResult], group_names: Sequence[str]) 
             elif key == "plan_done":
                 fields[key] = bool(parts) and all(part.get(key, False) for part in parts)
             elif key == "longest_silence_ns":
-                fields[key] = min((part.get(key, 0) for part in parts), default=0)
+                fields[key] = _longest_silence_ns(parts)
             else:
                 fields[key] = sum(part.get(key, 0) for part in parts)
         merged.append(GroupSummary(**fields))
     return tuple(merged)
+
+
+def _longest_silence_ns(parts: Sequence[Mapping[str, Any]]) -> int:
+    """Return how long no share had a completion, at most; each was also silent before its own first due request."""
+    asked = [part for part in parts if part.get("first_due_ns", -1) >= 0]
+    first_ns = min((part["first_due_ns"] for part in asked), default=0)
+    silences = (part["longest_silence_ns"] + part["first_due_ns"] - first_ns for part in asked)
+    return min(silences, default=0)
 
 
 def _merge_steps(parts: Sequence[Sequence[Mapping[str, Any]]]) -> tuple[StepSummary, ...]:

@@ -78,7 +78,7 @@ CATALOGUE: dict[tuple[Source, str], Metric] = _metrics(
     Metric("request_size", "traffic", "size_bytes", "curl's size_request", "p50"),
     Metric("header_size", "traffic", "size_bytes", "curl's size_header", "p50"),
     Metric("body_size", "traffic", "size_bytes", "curl's size_download", "p50"),
-    Metric("longest_silence", "traffic", "time_s", "the longest stretch of the window without a completion, also one without load, such as the beginning of a ramp from 0", None, "lower"),
+    Metric("longest_silence", "traffic", "time_s", "the longest stretch of the window without a completion, from the first request that was due; also a later one without load", None, "lower"),
     Metric("recovery", "traffic", "time_s", "time from a planned fault until success and the median are back at their previous level for good; with several, the longest", None, "lower"),
     Metric("fault_errors", "traffic", "count", "requests due while a planned fault lasted, that were not ok", None, "lower"),
     Metric("fault_error_rate", "traffic", "ratio", "their share of the requests due while a planned fault lasted", None, "lower"),

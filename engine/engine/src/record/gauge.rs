@@ -71,12 +71,12 @@ impl Gauge {
 
 /// Stretches of the window without a completion.
 ///
-/// Only those longer than 1/4096 of the window are listed, so the list is bounded; the longest is always known.
+/// Only those longer than 1/4096 of the window are listed, so the list is bounded; of the others the longest is known.
 #[derive(Clone, Debug)]
 pub struct Silences {
     window: (i64, i64),
     last_ns: i64,
-    longest_ns: i64,
+    longest_short_ns: i64,
     long: Vec<(i64, i64)>,
 }
 
@@ -87,7 +87,7 @@ impl Silences {
         Silences {
             window,
             last_ns: window.0,
-            longest_ns: 0,
+            longest_short_ns: 0,
             long: Vec::new(),
         }
     }
@@ -97,22 +97,26 @@ impl Silences {
     pub fn completion(&mut self, at_ns: i64) {
         let at_ns = at_ns.clamp(self.window.0, self.window.1);
         let gap = at_ns - self.last_ns;
-        self.longest_ns = self.longest_ns.max(gap);
         if gap > (self.window.1 - self.window.0) / PARTS {
             self.long.push((self.last_ns, at_ns));
+        } else {
+            self.longest_short_ns = self.longest_short_ns.max(gap);
         }
         self.last_ns = self.last_ns.max(at_ns);
     }
 
-    /// The longest silence of several threads together, up to the end of the load. Exact where it exceeds 1/4096 of the
-    /// window or there is one thread; else an upper bound below that.
-    pub fn longest_of(mut threads: Vec<Silences>, end_ns: i64) -> i64 {
+    /// The longest silence of several threads together, from the first request that was due up to the end of the load. Exact
+    /// where it exceeds 1/4096 of the window; else an upper bound below that.
+    pub fn longest_of(mut threads: Vec<Silences>, due_ns: i64, end_ns: i64) -> i64 {
         for thread in &mut threads {
             thread.completion(end_ns);
+            if let Some((from_ns, _)) = thread.long.first_mut() {
+                *from_ns = due_ns.max(*from_ns);
+            }
         }
         let shortest = threads
             .iter()
-            .map(|thread| thread.longest_ns)
+            .map(|thread| longest(&thread.long).max(thread.longest_short_ns))
             .min()
             .unwrap_or(0);
         let Some(first) = threads.pop() else { return 0 };
@@ -123,13 +127,16 @@ impl Silences {
         let common = threads
             .iter()
             .fold(first.long, |common, thread| overlaps(&common, &thread.long));
-        let longest = common.iter().map(|(from, to)| to - from).max().unwrap_or(0);
-        if longest > resolution {
-            longest
-        } else {
-            shortest.min(resolution)
+        match longest(&common) {
+            longest if longest > resolution => longest,
+            _ => shortest.min(resolution),
         }
     }
+}
+
+fn longest(stretches: &[(i64, i64)]) -> i64 {
+    let lengths = stretches.iter().map(|(from, to)| to - from);
+    lengths.max().unwrap_or(0)
 }
 
 /// The overlaps of two sorted lists of disjoint stretches.
@@ -153,6 +160,19 @@ fn overlaps(left: &[(i64, i64)], right: &[(i64, i64)]) -> Vec<(i64, i64)> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_silence_begins_with_the_first_request_that_is_due() {
+        let of_one = |due, ends: &[i64]| {
+            let mut silences = Silences::new((0, 100_000));
+            ends.iter().for_each(|at| silences.completion(*at));
+            Silences::longest_of(vec![silences], due, 100_000)
+        };
+        assert_eq!(of_one(60_000, &[70_000, 75_000, 90_000]), 15_000);
+        assert_eq!(of_one(40_000, &[70_000, 75_000, 90_000]), 30_000);
+        // Nothing answered, and nothing due.
+        assert_eq!((of_one(60_000, &[]), of_one(i64::MAX, &[])), (40_000, 0));
+    }
 
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
@@ -182,18 +202,20 @@ mod tests {
         #[test]
         fn silences_of_threads_merge(
             times in proptest::collection::vec((0i64..1_000_000, 0usize..3), 0..30),
+            due in 0i64..1_000_000,
         ) {
             let window = (100_000, 900_000);
             let mut times = times;
             times.sort_unstable();
+            let due = times.first().map_or(due, |(at, _)| due.min(*at));
             let mut single = Silences::new(window);
             let mut several = vec![Silences::new(window), Silences::new(window), Silences::new(window)];
             for (at, thread) in times {
                 single.completion(at);
                 several[thread].completion(at);
             }
-            let exact = Silences::longest_of(vec![single], 900_000);
-            prop_assert_eq!(Silences::longest_of(several, 900_000), exact);
+            let exact = Silences::longest_of(vec![single], due, 900_000);
+            prop_assert_eq!(Silences::longest_of(several, due, 900_000), exact);
         }
     }
 }

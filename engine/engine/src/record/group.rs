@@ -150,6 +150,8 @@ pub struct GroupRecord {
     /// VUs and the variables that they took; only where they are asked for.
     pub taken: Vec<(u64, Vec<Vec<u8>>)>,
     pub samples: Vec<Sample>,
+    /// When the first request was due; `i64::MAX` if none was.
+    pub first_due_ns: i64,
     /// When the last request ended; [`NEVER`] if none has.
     pub last_done_ns: i64,
     pub first_failure: Option<Failure>,
@@ -176,6 +178,7 @@ impl GroupRecord {
                 .collect(),
             taken: Vec::new(),
             samples: Vec::new(),
+            first_due_ns: i64::MAX,
             last_done_ns: NEVER,
             first_failure: None,
             last_failed_ns: NEVER,
@@ -199,6 +202,7 @@ impl GroupRecord {
     /// A step's request has become due.
     pub fn due_at(&mut self, step: u16, due_ns: i64) {
         self.totals.due += 1;
+        self.first_due_ns = self.first_due_ns.min(due_ns);
         self.interval(step, due_ns).due += 1;
         self.gauge.up(due_ns);
     }

@@ -33,6 +33,7 @@ struct Merged {
     samples: Vec<Sample>,
     in_flight_area_ns: i128,
     left_at_end: i64,
+    first_due_ns: i64,
     longest_silence_ns: i64,
     last_done_ns: i64,
     first_failure: Option<Failure>,
@@ -59,6 +60,7 @@ impl Merged {
             samples: Vec::new(),
             in_flight_area_ns: 0,
             left_at_end: 0,
+            first_due_ns: i64::MAX,
             longest_silence_ns: 0,
             last_done_ns: NEVER,
             first_failure: None,
@@ -67,6 +69,7 @@ impl Merged {
         };
         let mut silences = Vec::new();
         for record in records {
+            merged.first_due_ns = merged.first_due_ns.min(record.first_due_ns);
             merged.totals.add(&record.totals);
             merged
                 .errors
@@ -100,7 +103,7 @@ impl Merged {
         merged
             .samples
             .sort_by_key(|sample| (sample.due_ns, sample.vu, sample.seq, sample.step));
-        merged.longest_silence_ns = Silences::longest_of(silences, end_ns);
+        merged.longest_silence_ns = Silences::longest_of(silences, merged.first_due_ns, end_ns);
         if plan.open {
             merged.totals.early_repeats =
                 open_early_repeats(plan, &merged.rows_asked, merged.totals.begun);
@@ -137,6 +140,7 @@ impl Merged {
             .map(|(step, merged)| merged.json(&step.name))
             .collect();
         let window_ns = (window.1 - window.0).max(1);
+        let first_due_ns = if t.due > 0 { self.first_due_ns } else { NEVER };
         json!({
             "name": plan.spec.name, "due": t.due, "begun": t.begun, "waiting": t.waiting, "waiting_ready": t.waiting_ready, "dropped": t.dropped,
             "ok": t.ok, "failed": t.failed, "in_flight": t.in_flight, "written": t.written,
@@ -151,7 +155,7 @@ impl Merged {
             "vu_time": {"request_ns": t.request_ns, "think_ns": t.think_ns, "lag_ns": t.lag_ns, "wait_ns": t.wait_ns, "active_ns": t.active_ns},
             "left_at_end": self.left_at_end,
             "in_flight_mean": self.in_flight_area_ns as f64 / window_ns as f64,
-            "residence_ns": t.residence_ns, "longest_silence_ns": self.longest_silence_ns,
+            "residence_ns": t.residence_ns, "first_due_ns": first_due_ns, "longest_silence_ns": self.longest_silence_ns,
             "last_done_ns": self.last_done_ns, "last_failed_ns": self.last_failed_ns,
             "first_failure": self.first_failure.as_ref().map(Failure::json), "plan_done": self.plan_done,
         })

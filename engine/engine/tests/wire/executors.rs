@@ -81,6 +81,22 @@ fn a_load_that_ends_at_its_stop_is_not_done_before() {
 }
 
 #[test]
+fn a_ramp_from_nothing_begins_with_no_silence() {
+    let server = Server::answering(|_| ok("hello"));
+    let mut share = share(server.address);
+    share["window_ns"] = json!([0, 1_200 * MS]);
+    let group = &mut share["groups"][0];
+    group["stop_offset_ns"] = (10_000 * MS).into();
+    group["executor"] = json!({"kind": "ramping-vus", "vus": 1, "pacing_ns": 5 * MS, "stages":
+        [{"duration_ns": 1_000 * MS, "target": 1}, {"duration_ns": 200 * MS, "target": 1}]});
+    let ran = run(&share);
+    ran.assert_all_ok();
+    assert_eq!(ran.samples("due_ns")[0], 1_000 * MS);
+    let silence_ns = ran.group()["longest_silence_ns"].as_i64().unwrap();
+    assert!(silence_ns < 500 * MS, "{silence_ns}");
+}
+
+#[test]
 fn a_thread_without_users_says_nothing_of_when_the_load_ended() {
     let server = Server::answering(|_| ok("hello"));
     let mut share = share(server.address);
