@@ -288,6 +288,10 @@ impl Codec for Talker {
         self.keeping.kept()
     }
 
+    fn shrink(&mut self) {
+        self.keeping.shrink();
+    }
+
     fn keeps_connection(&self) -> bool {
         let recipe = self.recipe.as_ref();
         recipe.is_some_and(|recipe| !recipe.script.ends_the_stream())

@@ -32,6 +32,10 @@ impl Codec for Decoder {
         Decoder::kept(self)
     }
 
+    fn shrink(&mut self) {
+        Decoder::shrink(self);
+    }
+
     fn keeps_connection(&self) -> bool {
         self.keep_alive()
     }

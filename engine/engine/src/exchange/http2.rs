@@ -75,6 +75,10 @@ impl Codec for OnStream {
         self.keeping.kept()
     }
 
+    fn shrink(&mut self) {
+        self.keeping.shrink();
+    }
+
     /// It never had one for itself.
     fn keeps_connection(&self) -> bool {
         false

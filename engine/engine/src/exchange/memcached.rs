@@ -346,6 +346,10 @@ impl Codec for Talker {
         self.keeping.kept()
     }
 
+    fn shrink(&mut self) {
+        self.keeping.shrink();
+    }
+
     fn keeps_connection(&self) -> bool {
         self.replies.awaited().is_none()
     }

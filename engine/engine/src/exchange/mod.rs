@@ -113,6 +113,9 @@ pub trait Codec {
     /// What was kept of it for checks and variables.
     fn kept(&self) -> Option<&Kept>;
 
+    /// The answer is judged: what was kept of it is needed no more, nor the room that only a large one needs.
+    fn shrink(&mut self);
+
     /// Whether the connection may carry another request after this answer.
     fn keeps_connection(&self) -> bool;
 
@@ -337,6 +340,12 @@ impl Exchange {
     /// What was kept of the answer.
     pub fn kept(&self) -> Option<&Kept> {
         self.protocol.codec().kept()
+    }
+
+    /// The answer is judged: what was kept of it is needed no more.
+    #[inline]
+    pub fn shrink(&mut self) {
+        self.protocol.codec_mut().shrink();
     }
 
     /// Whether the connection may carry another request after this one, as far as its answer says.

@@ -233,6 +233,10 @@ impl Codec for Talker {
         self.keeping.kept()
     }
 
+    fn shrink(&mut self) {
+        self.keeping.shrink();
+    }
+
     fn keeps_connection(&self) -> bool {
         self.replies.left == 0
     }

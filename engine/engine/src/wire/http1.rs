@@ -63,10 +63,6 @@ impl Decoder {
     /// Makes ready for the answer to a new request.
     pub fn reset(&mut self, to_head_request: bool) {
         self.state = State::Head;
-        if self.partial.capacity() > REPARSE_BELOW {
-            // Room for one monstrous head is not kept by every user who ever met one.
-            self.partial = Vec::new();
-        }
         self.partial.clear();
         self.to_head_request = to_head_request;
         self.continued = false;
@@ -81,6 +77,14 @@ impl Decoder {
     /// Keeps so much of the answer that comes next.
     pub fn keep(&mut self, keep: Keep) {
         self.keeping.begin(keep);
+    }
+
+    /// The answer is judged: room that only a monstrous one needs is not kept by every user who ever met one.
+    pub fn shrink(&mut self) {
+        if self.partial.capacity() > REPARSE_BELOW {
+            self.partial = Vec::new();
+        }
+        self.keeping.shrink();
     }
 
     /// What was kept of the answer; nothing where nothing was wanted.

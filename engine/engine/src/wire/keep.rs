@@ -14,6 +14,9 @@ use super::HEADER_LIMIT_BYTES;
 /// The most of a body that is kept for variables and checks; what comes after it is not looked at.
 pub const BODY_LIMIT_BYTES: usize = 1 << 20;
 
+/// The room that stays with a user from one answer to the next, for its head and for its body.
+const ROOM_BYTES: usize = 16 * 1024;
+
 /// A digest of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -113,8 +116,17 @@ impl Kept {
     }
 
     #[cfg(test)]
-    pub fn head_capacity(&self) -> usize {
-        self.head.capacity()
+    pub fn capacity(&self) -> usize {
+        self.head.capacity() + self.body.capacity()
+    }
+
+    /// The answer is judged: lets go of it, and of the room that only a large one needs.
+    fn shrink(&mut self) {
+        for kept in [&mut self.head, &mut self.body] {
+            kept.clear();
+            kept.shrink_to(ROOM_BYTES);
+        }
+        self.content.take();
     }
 
     /// The next bytes of the body.
@@ -193,6 +205,14 @@ impl Keeping {
         self.kept.as_deref_mut().filter(|_| self.keeps)
     }
 
+    /// The answer is judged: what was kept of it is needed no more.
+    #[inline]
+    pub fn shrink(&mut self) {
+        if let Some(kept) = self.kept_mut() {
+            kept.shrink();
+        }
+    }
+
     /// The next bytes of the body.
     #[inline]
     pub fn take_body(&mut self, bytes: &[u8]) {
@@ -256,5 +276,7 @@ mod tests {
         kept.take_body(b"yz");
         assert_eq!(kept.body().len(), BODY_LIMIT_BYTES);
         assert_eq!(kept.body().last(), Some(&b'y'));
+        kept.shrink();
+        assert!(kept.capacity() <= 2 * ROOM_BYTES);
     }
 }

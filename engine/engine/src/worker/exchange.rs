@@ -294,6 +294,7 @@ impl Worker<'_> {
         }
         let group = &mut self.groups[g];
         let slot = &mut group.slots[s as usize];
+        slot.exchange.shrink();
         if !group.plan.course.renews(slot.step) {
             slot.refused |= slot.sample.status == 401;
         } else if slot.sample.ok() {

@@ -570,6 +570,8 @@ fn run_queue_ns() -> i64 {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
     use std::thread;
     use std::time::Duration;
 
@@ -578,13 +580,14 @@ mod tests {
 
     use super::*;
 
-    /// A share whose one request may go nowhere.
-    fn plan() -> Plan {
+    /// A share of one request to an address; `allowed`: where it may go. A check looks into the answer's body.
+    fn plan(address: &str, allowed: &[&str]) -> Plan {
         let executor = json!({"kind": "per-vu-iterations", "vus": 1, "iterations": 1});
-        let request = json!({"name": "get", "method": "GET", "endpoint": "http://a", "path": [], "timeout_ns": 1_000});
+        let check = json!({"name": "text", "body": {"contains": [{"text": "x"}]}});
+        let request = json!({"name": "get", "method": "GET", "endpoint": "http://a", "path": [], "timeout_ns": 1_000_000_000, "checks": [check]});
         let share = json!({
             "format": 1, "id": "load.0", "seed": 7, "start_at_ns": 0, "interval_ns": 1_000_000, "window_ns": [0, 1_000_000],
-            "endpoints": {"http://a": {"address": "127.0.0.1:9", "tls": null}}, "allowed": [],
+            "endpoints": {"http://a": {"address": address, "tls": null}}, "allowed": allowed,
             "groups": [{
                 "name": "load", "client": "engine", "connection": "keep-alive", "record": "rows", "stop_offset_ns": 1_000_000_000,
                 "executor": executor, "request": request,
@@ -600,7 +603,7 @@ mod tests {
 
     #[test]
     fn the_last_post_is_made_though_the_board_is_being_read() {
-        let (plan, control) = (plan(), Control::new(1, 1).unwrap());
+        let (plan, control) = (plan("127.0.0.1:9", &[]), Control::new(1, 1).unwrap());
         let clock = Clock::starting_at(sys::monotonic_ns());
         let outcome = thread::scope(|scope| {
             let board = control.boards[0].lock().unwrap();
@@ -612,5 +615,32 @@ mod tests {
         let posted = control.boards[0].lock().unwrap()[0].clone();
         assert_eq!((posted.begun, posted.failed), (1, 1));
         assert_eq!(outcome.records[0].totals.failed, 1);
+    }
+
+    #[test]
+    fn a_large_body_leaves_little_room_with_its_user() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let plan = plan(&address, &["127.0.0.0/8"]);
+        let control = Control::new(1, 1).unwrap();
+        let serving = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            assert!(stream.read(&mut [0; 1024]).unwrap() > 0);
+            let head = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n";
+            stream.write_all(head).unwrap();
+            stream.write_all(&vec![b'x'; 1_000_000]).unwrap();
+        });
+        let clock = Clock::starting_at(sys::monotonic_ns());
+        let mut worker = Worker::new(&plan, &control, 0, clock).unwrap();
+        let mut events = Events::with_capacity(8);
+        while worker.turn() {
+            worker.epoll.wait(&mut events, Some(1_000_000)).unwrap();
+            worker.tick();
+            (0..events.count()).for_each(|at| worker.on_event(events.get(at)));
+        }
+        serving.join().unwrap();
+        let group = &worker.groups[0];
+        assert_eq!(group.record.totals.ok, 1);
+        assert!(group.slots[0].exchange.kept().unwrap().capacity() < 50_000);
     }
 }

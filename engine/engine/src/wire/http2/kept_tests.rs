@@ -129,7 +129,7 @@ fn a_head_that_is_too_large_is_not_held() {
     ];
     talk.hear(&bytes.concat()).unwrap();
     assert_eq!(talk.outcome(0), Some(Err(Fault::HeaderTooLarge)));
-    assert!(talk.shelf.0[0].head_capacity() < 4 * HEADER_LIMIT_BYTES);
+    assert!(talk.shelf.0[0].capacity() < 4 * HEADER_LIMIT_BYTES);
 }
 
 #[test]
