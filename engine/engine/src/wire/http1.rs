@@ -6,8 +6,9 @@ use super::head::{self, Framing, Head};
 use super::keep::{Keep, Keeping, Kept};
 use super::{WireError, HEADER_LIMIT_BYTES};
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 enum State {
+    #[default]
     Head,
     Length(u64),
     Chunked(Chunked),
@@ -25,7 +26,7 @@ pub enum Step {
 }
 
 /// Decoder of one answer; reusable, its buffers stay.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Decoder {
     state: State,
     partial: Vec<u8>,
@@ -41,23 +42,6 @@ pub struct Decoder {
 
 /// A partial head up to this size is parsed again at every piece, above it only where a line end may complete it.
 const REPARSE_BELOW: usize = 4096;
-
-impl Default for Decoder {
-    fn default() -> Self {
-        Decoder {
-            state: State::Head,
-            partial: Vec::new(),
-            to_head_request: false,
-            continued: false,
-            keep_alive: false,
-            status: 0,
-            header_bytes: 0,
-            body_bytes: 0,
-            location: Vec::new(),
-            keeping: Keeping::default(),
-        }
-    }
-}
 
 impl Decoder {
     /// Makes ready for the answer to a new request.
