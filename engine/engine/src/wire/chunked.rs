@@ -92,6 +92,10 @@ impl Chunked {
             }
             State::TrailerStart if byte == b'\r' => State::LastLf,
             State::TrailerStart if byte == b':' => return Err(WireError::MalformedChunk),
+            // A folded field, as in a head.
+            State::TrailerStart if self.trailer_bytes > 0 && matches!(byte, b' ' | b'\t') => {
+                self.trailer(byte)?
+            }
             State::TrailerStart | State::TrailerName => self.trailer_name(byte)?,
             State::Trailer => self.trailer(byte)?,
             State::TrailerLf => expect(byte, b'\n', State::TrailerStart)?,
@@ -208,6 +212,7 @@ mod tests {
         );
         assert_eq!(decode(b"5 \t;x\r\nhello\r\n0\r\n\r\n"), Ok((19, true, 5)));
         assert_eq!(decode(b"0\r\n\r\n"), Ok((5, true, 0)));
+        assert_eq!(decode(b"0\r\nX: y\r\n\tz\r\n\r\n"), Ok((15, true, 0)));
         assert_eq!(decode(b"ffffffffffffffff\r\nab"), Ok((20, false, 2)));
     }
 
