@@ -39,13 +39,26 @@ impl Worker<'_> {
                 continue;
             }
             if slot.deadline_ns <= self.now_ns {
-                let kind = self.timeout_kind(g, s);
-                self.fail(g, s, kind);
+                self.read_at_last(g, s);
+                if self.groups[g].slots[s as usize].active() {
+                    let kind = self.timeout_kind(g, s);
+                    self.fail(g, s, kind);
+                }
             } else if let Some(kind) = self.late_to_connect(g, s) {
                 self.give_up_connecting(g, s, kind);
             } else {
                 self.arm(g, s);
             }
+        }
+    }
+
+    /// Reads the answer of a request whose time is over: where many sockets have news, it may have come long before its turn.
+    fn read_at_last(&mut self, g: usize, s: u32) {
+        let slot = &self.groups[g].slots[s as usize];
+        match slot.conn.filter(|_| slot.phase != Phase::Opening) {
+            Some(key) if slot.exchange.stream().is_some() => self.read_multiplex(key),
+            Some(key) => self.receive(g, s, key),
+            None => {}
         }
     }
 

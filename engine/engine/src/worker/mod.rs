@@ -617,30 +617,53 @@ mod tests {
         assert_eq!(outcome.records[0].totals.failed, 1);
     }
 
-    #[test]
-    fn a_large_body_leaves_little_room_with_its_user() {
+    /// A share of one request, and a server that gives it this answer.
+    fn answered(answer: Vec<u8>) -> (Plan, thread::JoinHandle<()>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let plan = plan(&address, &["127.0.0.0/8"]);
-        let control = Control::new(1, 1).unwrap();
         let serving = thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
             assert!(stream.read(&mut [0; 1024]).unwrap() > 0);
-            let head = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n";
-            stream.write_all(head).unwrap();
-            stream.write_all(&vec![b'x'; 1_000_000]).unwrap();
+            stream.write_all(&answer).unwrap();
         });
+        (plan(&address, &["127.0.0.0/8"]), serving)
+    }
+
+    /// Takes what has come and goes on; false once the load has ended.
+    fn pass(worker: &mut Worker<'_>) -> bool {
+        let mut events = Events::with_capacity(8);
+        worker.epoll.wait(&mut events, Some(1_000_000)).unwrap();
+        worker.tick();
+        (0..events.count()).for_each(|at| worker.on_event(events.get(at)));
+        worker.turn()
+    }
+
+    #[test]
+    fn a_large_body_leaves_little_room_with_its_user() {
+        let head = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n";
+        let (plan, serving) = answered([&head[..], &vec![b'x'; 1_000_000]].concat());
+        let control = Control::new(1, 1).unwrap();
         let clock = Clock::starting_at(sys::monotonic_ns());
         let mut worker = Worker::new(&plan, &control, 0, clock).unwrap();
-        let mut events = Events::with_capacity(8);
-        while worker.turn() {
-            worker.epoll.wait(&mut events, Some(1_000_000)).unwrap();
-            worker.tick();
-            (0..events.count()).for_each(|at| worker.on_event(events.get(at)));
-        }
+        while pass(&mut worker) {}
         serving.join().unwrap();
         let group = &worker.groups[0];
         assert_eq!(group.record.totals.ok, 1);
         assert!(group.slots[0].exchange.kept().unwrap().capacity() < 50_000);
+    }
+
+    #[test]
+    fn an_answer_that_nobody_has_read_yet_is_in_time() {
+        let (plan, serving) = answered(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx".to_vec());
+        let control = Control::new(1, 1).unwrap();
+        let clock = Clock::starting_at(sys::monotonic_ns());
+        let mut worker = Worker::new(&plan, &control, 0, clock).unwrap();
+        while pass(&mut worker) && worker.groups[0].slots[0].phase != Phase::Receiving {}
+        serving.join().unwrap();
+        thread::sleep(Duration::from_millis(1_100));
+        worker.tick();
+        worker.turn();
+        let totals = &worker.groups[0].record.totals;
+        assert_eq!((totals.ok, totals.failed), (1, 0));
     }
 }

@@ -45,7 +45,7 @@ impl Worker<'_> {
     }
 
     /// Reads what is there, and goes on with what that allows.
-    pub(super) fn read_multiplex(&mut self, key: ConnKey) {
+    pub(in crate::worker) fn read_multiplex(&mut self, key: ConnKey) {
         let Some(mut link) = self.multiplexes.take(key) else {
             return;
         };
