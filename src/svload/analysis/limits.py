@@ -91,7 +91,7 @@ TURN_REQUESTS = 1.5
 TURN_ROUNDS = 5
 """Rounds of a block below which they are too few."""
 TURN_IN_FLIGHT = 0.05
-"""Share of rounds with a request still in flight while the next turn is measured, above which nothing is decided."""
+"""Share of rounds with a request in flight as the next turn is measured, above which nothing is decided."""
 TURN_HEAD_NS = 30_000_000
 """Requests due within this time of a turn's begin find cold caches and do not count;"""
 TURN_HEAD = 3.0

@@ -50,7 +50,7 @@ def merge_summaries(results: Sequence[ShareResult], group_names: Sequence[str]) 
 
 
 def _longest_silence_ns(parts: Sequence[Mapping[str, Any]]) -> int:
-    """Return how long no share had a completion, at most; each was also silent before its own first due request."""
+    """Return how long no share had a completion, at most. Each was silent before its first due request."""
     asked = [part for part in parts if part.get("first_due_ns", -1) >= 0]
     first_ns = min((part["first_due_ns"] for part in asked), default=0)
     silences = (part["longest_silence_ns"] + part["first_due_ns"] - first_ns for part in asked)

@@ -267,9 +267,9 @@ def _minutes(seconds: float) -> str:
 
 
 def _in_turns(config: CaseConfig) -> CaseConfig:
-    """Return a case as it is loaded after its warm-up. An open loop's requests are followed after its last turn
-    for the longest pause only: those that wait for a slot then start in another side's turn. In a closed loop
-    nothing waits, and requests in flight may end."""
+    """Return a case as it is loaded after its warm-up. An open loop's requests are followed after its last
+    turn for the longest pause only: those that wait for a slot then start in another side's turn. In a closed
+    loop nothing waits, and requests in flight may end."""
     whole = without_ramps(config)
     groups = (
         group.model_copy(update={"graceful_stop_ns": min(limits.TURN_PAUSE_NS[1], _graceful_ns(group))})

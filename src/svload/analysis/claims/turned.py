@@ -61,8 +61,8 @@ class Turned:
     """One number's requests that count, turn by turn, also without the generator's own delays (None: these
     are not known for every request, or are no part of the number); for each turn, whether one was in flight
     while the next was measured, and whether one waited for a slot; the growth of its mean response; what the
-    side used (within, between its turns, for each second of them) by resource; and the share of the machine that
-    other programs had in each turn."""
+    side used (within, between its turns, for each second of them) by resource; and the share of the machine
+    that other programs had in each turn."""
 
     turns: tuple[Ranked, ...]
     clean: tuple[Ranked, ...] | None

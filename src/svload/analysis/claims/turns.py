@@ -127,8 +127,8 @@ def too_short(overlapping: ArrayLike) -> str:
     if share <= limits.TURN_IN_FLIGHT:
         return ""
     return (
-        f"windows too short: in {show_percent(share)} of the rounds a request was still in flight while those of the "
-        f"next turn were measured{OTHERWISE}"
+        f"windows too short: in {show_percent(share)} of the rounds a request was in flight while those "
+        f"of the next turn were measured{OTHERWISE}"
     )
 
 
