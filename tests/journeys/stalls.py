@@ -1,9 +1,8 @@
 """Common parts of the journeys of stalls and stops: a server that stalls by the clock, the true response
-times by its schedule and its log, and a load to disturb."""
+times by its log, and a load to disturb."""
 
 from __future__ import annotations
 
-import heapq
 import json
 import math
 import os
@@ -24,7 +23,6 @@ from svload.host import split_cores
 from .world import Command, World, checks_of, findings, only_run
 
 MS, S = 1_000_000, 1_000_000_000
-SERVICE_NS, WORKERS = MS, 64
 _LOG_ROWS = 50_000
 
 
@@ -38,7 +36,7 @@ def server(
 ) -> tuple[str, str]:
     """Run a known-truth server with one object; yield (the object's URL, the admin's). `apart`: on the
     cores that the load leaves to servers."""
-    ready = serve_truth(workers=WORKERS, service_time={"constant_ns": SERVICE_NS}, spin_ns=60_000, **config)
+    ready = serve_truth(workers=64, service_time={"constant_ns": MS}, spin_ns=60_000, **config)
     if apart:
         for thread in Path(f"/proc/{ready['pid']}/task").iterdir():
             os.sched_setaffinity(int(thread.name), split_cores(os.sched_getaffinity(0)).servers)
@@ -95,38 +93,6 @@ def verdict(run: Path) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     """Return the one trial's findings, and its checks by name."""
     trial = findings(run)["trials"][0]
     return trial, checks_of(trial)
-
-
-@dataclass(frozen=True)
-class Stall:
-    """Answers due in the first `for_ns` of each `every_ns` are held until its end."""
-
-    every_ns: int
-    for_ns: int
-
-    @property
-    def config(self) -> dict[str, int]:
-        """Return the truth server's configuration."""
-        return {"every_ns": self.every_ns, "for_ns": self.for_ns}
-
-    def responses(self, due_ns: Sequence[int], places: int, from_ns: int) -> list[int]:
-        """Return each arrival's true response time: `places` requests are queued at `WORKERS` workers, and no
-        answer leaves in a stall.
-
-        Both queues are first come, first served. Times in ns on one axis; a stall begins at `from_ns` +
-        k·`every_ns`.
-        """
-        free_places, free_workers = [0] * places, [0] * WORKERS
-        found = []
-        for due in due_ns:
-            begun = max(due, heapq.heappop(free_places))
-            worked = max(begun, heapq.heappop(free_workers)) + SERVICE_NS
-            heapq.heappush(free_workers, worked)
-            phase = (worked - from_ns) % self.every_ns
-            left = worked + (self.for_ns - phase if phase < self.for_ns else 0)
-            heapq.heappush(free_places, left)
-            found.append(left - due)
-        return found
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import csv
 import re
+import statistics
+from collections.abc import Callable
 from dataclasses import replace
 from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -60,6 +63,31 @@ def test_a_thousand_trials_fit_the_page(thousand: Gathered, rendered: tuple[str,
         assert f'<article class="case" id="{case.case}"' in page
     assert re.search("There (are|is) (too |very )?(many cases|much to draw)", page)
     assert (series is not None) is ("series.csv next to this page" in page)
+
+
+USE = """() => {
+  const field = document.getElementById("search");
+  field.value = "tc1"; field.dispatchEvent(new Event("input", { bubbles: true }));
+  document.body.getBoundingClientRect();
+  return performance.now() / 1000;
+}"""
+"""Seconds from the navigation's start until the script has answered a search and the page is laid out."""
+
+
+@pytest.mark.timing
+def test_a_thousand_trials_can_be_used_at_once(
+    needs: Callable[..., None], request: pytest.FixtureRequest, rendered: tuple[str, Any], tmp_path: Path
+) -> None:
+    needs("chromium")
+    browser = request.getfixturevalue("browser")
+    file, took_s = tmp_path / "report.html", []
+    file.write_text(rendered[0], encoding="utf-8")
+    for _ in range(5):
+        tab = browser.new_page(viewport={"width": 1400, "height": 900})
+        tab.goto(f"file://{file}", wait_until="domcontentloaded")
+        took_s.append(tab.evaluate(USE))
+        tab.close()
+    assert statistics.median(took_s) <= 2.0, took_s
 
 
 def test_large_series_move_beside_the_page(reported: Reporter, monkeypatch: pytest.MonkeyPatch) -> None:
