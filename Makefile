@@ -81,7 +81,7 @@ lint: setup  ## format, style, types, layers; the engine's too
 
 .PHONY: bench
 bench: setup  ## measure the engine on this machine (an idle one)
-	@$(BIN)/python -m pytest -q -s benches
+	@$(BIN)/python -m benches.run
 
 .PHONY: docs
 docs: setup  ## write docs/reference from the code; every example that needs no real server is run

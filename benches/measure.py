@@ -17,7 +17,7 @@ import psutil
 
 SERVER_CORE, CLIENT_CORE = 0, 1
 _PR_SET_PDEATHSIG = 1
-_libc = ctypes.CDLL(None, use_errno=True)
+_libc = ctypes.CDLL(None)
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def noted(failures: list[str], what: str = "") -> Iterator[None]:
     """Add the reason why a run can't be counted, after `what` was run, and go on."""
     try:
         yield
-    except (Failed, ValueError, OSError) as why:
+    except (Failed, AssertionError, ValueError, OSError) as why:
         failures.append(f"{what}{why}")
 
 

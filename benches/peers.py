@@ -11,14 +11,11 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tests.results import case_of
 
 from benches.measure import Failed
-
-if TYPE_CHECKING:
-    from svload.model.traffic import Group
 
 CONNECTIONS = 64
 SAMPLES_INTERVAL_NS = 16_666_667
@@ -29,9 +26,9 @@ cost is part of the slope."""
 @dataclass(frozen=True)
 class Job:
     """The same job for every tool. `rate_rps` None: as fast as the answers come. `pad` is a header line's
-    value or empty. `streams` on each connection: HTTP/2; 0: HTTP/1.1. Of svload: `quantum_ns` and `spin_ns`
-    are its pacing_quantum and spin; with `think`, users who pause make the rate, instead of evenly spaced
-    arrivals."""
+    value or empty. `streams` on each connection: HTTP/2; 0: HTTP/1.1. `depth`: instead of HTTP a fixed number
+    of Redis GETs, so many together. Of svload: `quantum_ns` and `spin_ns` are its pacing_quantum and spin;
+    with `think`, users who pause make the rate, instead of evenly spaced arrivals."""
 
     scheme: str = "http"
     port: int = 0
@@ -45,6 +42,7 @@ class Job:
     ca: Path | None = None
     folder: Path = Path()
     streams: int = 0
+    depth: int = 0
     quantum_ns: int = 0
     spin_ns: int = 0
     think: bool = False
@@ -52,7 +50,12 @@ class Job:
     @property
     def at_once(self) -> int:
         """Return the number of concurrent requests."""
-        return self.connections * max(self.streams, 1)
+        return self.connections * max(self.streams, self.depth, 1)
+
+    @property
+    def commands(self) -> int:
+        """Return the number of Redis commands: the work is fixed, so that all tools do the same."""
+        return self.seconds * (40_000 if self.depth == 1 else 200_000)
 
     @property
     def url(self) -> str:
@@ -72,13 +75,12 @@ class Job:
 class Numbers:
     """A tool's own account. `bad`: answers of another status, failed or torn requests. `bytes`: of all
     answers; `bytes_slack`: how far their mean may be below and above the body's size (heads if it counts
-    them, rounding if it rounds). `note`: what a reader should know. `summary`: the engine's own."""
+    them, rounding if it rounds). `summary`: the engine's own."""
 
     requests: int
     bad: int
     bytes: float
     bytes_slack: tuple[float, float] = (1.0, 1.0)
-    note: str = ""
     summary: Any = None
 
     @property
@@ -93,8 +95,8 @@ HEAD_BYTES = 400.0
 @dataclass(frozen=True)
 class Tool:
     """A load tool: how to install it (`get`; a missing tool is left out and reported), its own account of a
-    run (read from its stdout; raises Failed if it can't be found), and what it can do: `pace`, `new`
-    connections, `tls`, `http2`.
+    run (read from its stdout; raises Failed if it can't be found), and what it can do: `http`, and with it
+    `pace`, `new` connections, `tls`, `http2`; `redis`.
 
     Its command, without pipelining and with one thread, is `make`, or its name with `words` (in the syntax of
     a shell), the headers and the URL. A `variant` of svload takes part at a rate only, and is shown beside
@@ -120,7 +122,10 @@ class Tool:
     def can(self, job: Job) -> bool:
         """Return whether it can do the job."""
         paced = job.rate_rps is not None
-        needs = {"pace": paced, "new": job.new, "tls": job.scheme == "https", "http2": job.streams > 0}
+        needs = {
+            "redis" if job.depth else "http": True, "pace": paced, "new": job.new,
+            "tls": job.scheme == "https", "http2": job.streams > 0,
+        }  # fmt: skip
         able = all(one in self.can_do.split() for one, is_needed in needs.items() if is_needed)
         return able and (paced or not self.variant)
 
@@ -179,6 +184,11 @@ def _oha(job: Job, out: Path) -> Numbers:
     return Numbers(requests, bad, found["summary"]["totalData"])
 
 
+def _redis_benchmark(job: Job, out: Path) -> Numbers:
+    """It gives only a rate, so the server's count is compared with what was asked for."""
+    return Numbers(job.commands, 0, 0)
+
+
 def _wrk_words(job: Job) -> str:
     close = "-H 'Connection: close'" if job.new else ""
     return f"-t1 -c{job.connections} -d{job.seconds}s {close}"
@@ -212,12 +222,19 @@ def _oha_words(job: Job) -> str:
     return f"--no-tui --output-format json -c {job.connections} -z {job.seconds}s {pace} {trust} {connect}"
 
 
+def _redis_words(job: Job) -> list[str]:
+    """Records one time per pipeline, and checks nothing."""
+    how = f"-n {job.commands} -c {job.connections} -P {job.depth}"
+    return f"redis-benchmark -p {job.port} -q -t get {how}".split()
+
+
 PEERS = (
-    Tool("wrk", "apt install wrk", _wrk, "new tls", _wrk_words),
-    Tool("ab", "apt install apache2-utils", _ab, "new tls", _ab_words),
-    Tool("h2load", "apt install nghttp2-client", _h2load, "pace tls http2", _h2load_words),
-    Tool("fortio", "go install fortio.org/fortio@v1.66.5", _fortio, "pace new tls", _fortio_words),
-    Tool("oha", "cargo install --locked oha", _oha, "pace new tls", _oha_words),
+    Tool("wrk", "apt install wrk", _wrk, "http new tls", _wrk_words),
+    Tool("ab", "apt install apache2-utils", _ab, "http new tls", _ab_words),
+    Tool("h2load", "apt install nghttp2-client", _h2load, "http pace tls http2", _h2load_words),
+    Tool("fortio", "go install fortio.org/fortio@v1.66.5", _fortio, "http pace new tls", _fortio_words),
+    Tool("oha", "cargo install --locked oha", _oha, "http pace new tls", _oha_words),
+    Tool("redis-benchmark", "apt install redis-tools", _redis_benchmark, "redis", make=_redis_words),
 )
 
 
@@ -229,27 +246,31 @@ def _engine(job: Job, out: Path) -> Numbers:
     all_due = group["due"] == begun + group["waiting"] + dropped
     if not all_due or begun != group["ok"] + group["failed"] + group["in_flight"]:
         raise Failed(f"an identity is broken: {group}")
-    spun_us = sum(thread["spin_ns"] for thread in summary["threads"]) / max(begun, 1) / 1e3
-    note = f"{spun_us:.2f} µs of it spun" if spun_us >= 0.01 else ""
-    return Numbers(begun, begun - group["ok"] + dropped, group["body_bytes"], note=note, summary=summary)
+    bad = begun - group["ok"] + dropped
+    return Numbers(begun * max(job.depth, 1), bad, group["body_bytes"], summary=summary)
 
 
-def _svload(name: str, **changes: Any) -> Tool:
+def engine(name: str, python: str = sys.executable, ours: bool = True, **changes: Any) -> Tool:
     """Return svload's engine as a generator calls it (`svload._native.run_share`): full recording,
-    certificates verified. With changes to each job it is a variant."""
-    return Tool(
-        name, "make setup", _engine, "pace new tls http2", path=sys.executable, ours=True,
-        variant=bool(changes),
-        make=lambda job: engine_command(job.folder, share_of(replace(job, **changes))),
-    )  # fmt: skip
+    certificates verified; the engine of this interpreter's svload. With changes to each job it is a
+    variant."""
+
+    def make(job: Job) -> list[str]:
+        """Write the share and return the command that runs it."""
+        share, tables = job.folder / "share.json", job.folder / "share.tables"
+        share.write_text(json.dumps(share_of(replace(job, **changes))), encoding="utf-8")
+        root = f"PYTHONPATH={Path(__file__).parents[1]}"
+        return ["env", root, python, "-m", "benches.share", str(share), str(tables)]
+
+    can_do = "http pace new tls http2 redis"
+    return Tool(name, "make setup", _engine, can_do, path=python, ours=ours, variant=bool(changes), make=make)
 
 
 QUANTUM_NS = 1_000_000
-SVLOAD = _svload("svload")
-THINKING = _svload("svload think", think=True)
-QUANTUM = _svload("svload quantum", quantum_ns=QUANTUM_NS)
+SVLOAD = engine("svload")
+THINKING = engine("svload think", think=True)
+QUANTUM = engine("svload quantum", quantum_ns=QUANTUM_NS)
 """Even due times begin in bursts, as by h2load and fortio."""
-SVLOAD_PROGRAM = str(Path(sys.executable).with_name("svload"))
 
 
 def floor(program: Path | None) -> Tool:
@@ -265,58 +286,49 @@ def floor(program: Path | None) -> Tool:
         return [*map(str, (program, job.port, job.path, job.connections, job.seconds, kind, header))]
 
     path = str(program) if program else None
-    return Tool("floor (C)", "apt install gcc libc6-dev", account, "new", make=make, path=path, floor=True)
-
-
-def svload_command(*words: str) -> list[str]:
-    """Return the svload command beside this interpreter, which runs although the bench holds the machine's
-    lock."""
-    return ["env", "SVLOAD_LOCK=/dev/shm/svload-bench.lock", SVLOAD_PROGRAM, *words]
-
-
-def engine_command(folder: Path, share: dict[str, Any]) -> list[str]:
-    """Return the command that runs a share and keeps its tables in share.tables; write share.json."""
-    spec = folder / "share.json"
-    spec.write_text(json.dumps(share), encoding="utf-8")
-    python = ["env", f"PYTHONPATH={Path(__file__).parents[1]}", sys.executable]
-    return [*python, "-m", "benches.share", str(spec), str(folder / "share.tables")]
+    return Tool(
+        "floor (C)", "apt install gcc libc6-dev", account, "http new", make=make, path=path, floor=True
+    )
 
 
 def share_of(job: Job) -> dict[str, Any]:
     """Return the job as one share, by svload's own types and code; a rate as arrivals or as think time."""
-    from svload.model.executors import ConstantArrivalRate, ConstantVus, ThinkTime
-    from svload.model.traffic import Group, Request, SizeCheck, Text
+    from svload.drive.share.cut import build_shares
+    from svload.drive.share.timeline import Timeline
+    from svload.drive.share.write import plain
+    from svload.model.executors import ConstantArrivalRate, ConstantVus, SharedIterations, ThinkTime
+    from svload.model.facts import Endpoint
+    from svload.model.traffic import Commands, Group, Request, SizeCheck, Text
 
+    scheme, seconds = job.scheme, job.seconds
     executor: Any = ConstantVus(vus=job.at_once)
-    if job.rate_rps and job.think:
+    request = Request(
+        name="get", scheme=scheme, host="127.0.0.1", path=(Text(text=job.path),),
+        headers=(("X-Pad", (Text(text=job.pad),)),) if job.pad else (), expect_status=((200, 200),),
+        checks=(SizeCheck(name="size", size_bytes=job.body_bytes),),
+    )  # fmt: skip
+    if job.depth:
+        scheme, seconds = "tcp", 100
+        get = ((Text(text="GET"),), (Text(text="key:__rand_int__"),))
+        pipeline = Commands(protocol="redis", commands=(get,) * job.depth)
+        request = Request(
+            name="get", method="TCP", scheme="tcp", host="127.0.0.1", path=(), commands=pipeline
+        )
+        executor = SharedIterations(
+            vus=job.connections, iterations=job.commands // job.depth, start="together"
+        )
+    elif job.rate_rps and job.think:
         pause_ns = round(job.connections / job.rate_rps * 1e9)
         executor = ConstantVus(vus=job.connections, think_time=ThinkTime(constant_ns=pause_ns))
     elif job.rate_rps:
         executor = ConstantArrivalRate(rate_rps=job.rate_rps, max_vus=job.connections)
-    request = Request(
-        name="get", scheme=job.scheme, host="127.0.0.1", path=(Text(text=job.path),),
-        headers=(("X-Pad", (Text(text=job.pad),)),) if job.pad else (), expect_status=((200, 200),),
-        checks=(SizeCheck(name="size", size_bytes=job.body_bytes),),
-    )  # fmt: skip
     group = Group(
         name="load", executor=executor, request=request, connection="new" if job.new else "keep-alive",
         http2=job.streams > 0, streams=max(job.streams, 1), pacing_quantum_ns=job.quantum_ns,
         spin_ns=job.spin_ns, record="histogram",
     )  # fmt: skip
-    ca_pem = job.ca.read_text() if job.ca and job.scheme == "https" else None
-    return share_of_group(group, job.scheme, job.port, job.seconds, ca_pem)
-
-
-def share_of_group(
-    group: Group, scheme: str, port: int, seconds: int, ca_pem: str | None = None
-) -> dict[str, Any]:
-    """Return a group that sends requests to 127.0.0.1 as one share, made by svload's own code."""
-    from svload.drive.share.cut import build_shares
-    from svload.drive.share.timeline import Timeline
-    from svload.drive.share.write import plain
-    from svload.model.facts import Endpoint
-
-    endpoint = Endpoint(scheme=scheme, address="127.0.0.1", port=port, ca_pem=ca_pem)
+    ca_pem = job.ca.read_text() if job.ca and scheme == "https" else None
+    endpoint = Endpoint(scheme=scheme, address="127.0.0.1", port=job.port, ca_pem=ca_pem)
     times = Timeline(ramp_ns=0, duration_ns=seconds * 1_000_000_000)
     (share,) = build_shares(case_of(group), 1, times, {f"{scheme}://127.0.0.1": endpoint}, ["127.0.0.0/8"])
     return plain(share.spec) | {"interval_ns": SAMPLES_INTERVAL_NS}

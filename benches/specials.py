@@ -1,16 +1,14 @@
-"""Measurements other than costs at saturation: pacing, lag, first requests, 10,000 connections, and Redis."""
+"""Measurements other than costs at saturation: pacing, lag, first requests, and 10,000 connections."""
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
-import re
-import shutil
 import subprocess
+import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,28 +16,19 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-from tests.servers import accepts
 
 from benches.figures import gap_error_ms, slope
 from benches.measure import CLIENT_CORE, SERVER_CORE, Cost, Failed, noted, pinned, run
-from benches.peers import (
-    CONNECTIONS,
-    QUANTUM_NS,
-    SVLOAD,
-    THINKING,
-    Job,
-    Tool,
-    engine_command,
-    share_of_group,
-    svload_command,
-)
-from benches.servers import Server, log_stamps, nginx, recorded, running, truth
-from benches.works import Bench, Cell, Limit, Outcome, Special, Work, work_block
+from benches.peers import QUANTUM_NS, SVLOAD, THINKING, Job, Tool
+from benches.servers import Server, nginx, recorded, truth
+from benches.works import Bench, Special
 from svload.analysis.quantiles import ranked_counts
-from svload.host.machine.ports import free_ports
 from svload.store.raw import read_tables
 
 CONTROL = "epoll_pwait2 loop (C)"
+_PROGRAM = str(Path(sys.executable).with_name("svload"))
+SVLOAD_COMMAND = ("env", "SVLOAD_LOCK=/dev/shm/svload-bench.lock", _PROGRAM)
+"""Its own lock lets it run although the bench holds the machine's."""
 BOTH_CORES = (SERVER_CORE, CLIENT_CORE)
 """Used while a command is timed as typed: nothing else runs then, and users don't type `taskset`."""
 MOST_ROUNDS = 5
@@ -53,7 +42,7 @@ def _woke_ns(bench: Bench, rate_rps: float, seconds: int) -> tuple[list[int], Co
 
 
 def _job(bench: Bench, server: Server, seconds: int, rate_rps: float, **more: Any) -> Job:
-    return Job(port=server.http_port, seconds=seconds, rate_rps=rate_rps, folder=bench.folder, **more)
+    return Job(port=server.port, seconds=seconds, rate_rps=rate_rps, folder=bench.folder, **more)
 
 
 def measure_pacing(bench: Bench) -> Special:
@@ -64,7 +53,7 @@ def measure_pacing(bench: Bench) -> Special:
     found: dict[str, list[float]] = defaultdict(list)
     failures: list[str] = []
     of_others: list[str] = []
-    with truth(bench.folder) as (server, admin_port):
+    with truth(bench.folder) as (server, read_stamps):
         job = _job(bench, server, seconds, rate_rps, path="/v1/a/c/o")
         able = [tool for tool in bench.tools if tool.can(job) and (not tool.ours or tool.name == SVLOAD.name)]
         tools: dict[str, Tool | None] = {CONTROL: None, **{tool.name: tool for tool in able}}
@@ -73,9 +62,9 @@ def measure_pacing(bench: Bench) -> Special:
                 if (tool := tools[name]) is None:
                     stamps, _ = _woke_ns(bench, rate_rps, seconds)
                 else:
-                    log_stamps(admin_port)
+                    read_stamps()
                     bench.run(tool, job, server)
-                    stamps = log_stamps(admin_port)
+                    stamps = read_stamps()
                 if len(stamps) < 0.95 * rate_rps * seconds:
                     raise Failed(f"{len(stamps)} of {rate_rps * seconds:.0f} requests came")
                 found[name].append(gap_error_ms(stamps, rate_rps))
@@ -84,8 +73,8 @@ def measure_pacing(bench: Bench) -> Special:
     lines += [f"  {name:<22} {p99_ms[name]:>8.3f}" for name in sorted(p99_ms, key=p99_ms.__getitem__)]
     lines += [f"  ! {why}" for why in of_others]
     most_ms = max(0.25, 1.2 * p99_ms.get(CONTROL, 0.0))
-    limit = Limit("p99 gap error {:.3f} ms, at most {:.3f} ms", p99_ms.get(SVLOAD.name, math.inf), most_ms)
-    return Special.of(lines, failures, dict(found), limit)
+    limit = ("p99 gap error {:.3f} ms, at most {:.3f} ms", p99_ms.get(SVLOAD.name, math.inf), most_ms)
+    return Special.of(lines, failures, limit)
 
 
 LAG_RPS, SPIN_NS, SPINNING_LIMIT_US = 20_000.0, 60_000, 5.0
@@ -119,15 +108,14 @@ def measure_lag(bench: Bench) -> Special:
         spent = "" if name == CONTROL else f"   ({spun:.1f} µs a request spun)"
         lines.append(f"  {name:<22} {p50:>8.1f} {p99:>8.1f}{spent}")
     if len(middle) < len(names):
-        return Special.of(lines, failures, found)
+        return Special.of(lines, failures)
     ours, spinning_us, control = (middle[name] for name in names)
     return Special.of(
         lines,
         failures,
-        found,
-        Limit("p50 {:.1f} µs, at most {:.1f}", ours[0], control[0] + 10.0),
-        Limit("p99 {:.1f} µs, at most {:.1f}", ours[1], max(200.0, 1.2 * control[1])),
-        Limit("with spin: 60us p50 {:.1f} µs, at most {:g}", spinning_us[0], SPINNING_LIMIT_US),
+        ("p50 {:.1f} µs, at most {:.1f}", ours[0], control[0] + 10.0),
+        ("p99 {:.1f} µs, at most {:.1f}", ours[1], max(200.0, 1.2 * control[1])),
+        ("with spin: 60us p50 {:.1f} µs, at most {:g}", spinning_us[0], SPINNING_LIMIT_US),
     )
 
 
@@ -167,7 +155,7 @@ def measure_warm(bench: Bench) -> Special:
         _svload_warm("--for", "10m")
         return _type_loads(bench, "after `svload warm`", WARM_LIMIT_S, wait_for_spare)
     except subprocess.CalledProcessError as why:
-        return Special.of(["First request after `svload warm`"], [f"svload warm: {why.stderr}"], None)
+        return Special.of(["First request after `svload warm`"], [f"svload warm: {why.stderr}"])
     finally:
         _svload_warm("--end")
 
@@ -175,7 +163,7 @@ def measure_warm(bench: Bench) -> Special:
 def _svload_warm(*words: str) -> None:
     """Run `svload warm` on the same cores and in the same environment as the loads."""
     subprocess.run(
-        svload_command("warm", *words), preexec_fn=pinned(*BOTH_CORES), capture_output=True, text=True,
+        [*SVLOAD_COMMAND, "warm", *words], preexec_fn=pinned(*BOTH_CORES), capture_output=True, text=True,
         check=True, timeout=60,
     )  # fmt: skip
 
@@ -190,21 +178,16 @@ def _type_loads(bench: Bench, before: str, limit_s: float, ready: Callable[[], N
             begun_ns = time.monotonic_ns()
             marked = f"/{name}-{begun_ns}"
             words = (f"http://127.0.0.1:{port}{marked}", "--vus", "1", "--duration", "1s", "--json")
-            run(
-                svload_command("load", *words),
-                bench.folder / f"{name}.out",
-                60,
-                cores=BOTH_CORES,
-                codes=(0, 4),
-            )
+            command = [*SVLOAD_COMMAND, "load", *words]
+            run(command, bench.folder / f"{name}.out", 60, cores=BOTH_CORES, codes=(0, 4))
             came = [at for at, head in heads if marked.encode() in head and b"User-Agent: svload" in head]
             if not came:
                 raise Failed("no request came")
             tries_s.append((min(came) - begun_ns) / 1e9)
     tries = " ".join(f"{one:.2f}" for one in tries_s)
     title = f"First request after `svload load` is typed, {before}: {tries} s"
-    limit = Limit("slowest {:.2f} s, at most {} s", max(tries_s, default=math.inf), limit_s)
-    return Special.of([title], failures, tries_s, limit)
+    limit = ("slowest {:.2f} s, at most {} s", max(tries_s, default=math.inf), limit_s)
+    return Special.of([title], failures, limit)
 
 
 FEW, MANY, CROWD_RPS = 100, 10_000, 10_000.0
@@ -246,15 +229,14 @@ def measure_crowd(bench: Bench) -> Special:
     lines = [f"{MANY:,} connections at 1 req/s each, 1 KiB from nginx (plain; without kernel socket memory)"]
     lines += [f"  {title:<40} {median(found[name]):>8.2f}" for name, title in CROWD.items() if found[name]]
     if not found["control"]:
-        return Special.of(lines, failures, found)
+        return Special.of(lines, failures)
     most_us, share = 1.5 * median(found["control"]) + 5.0, median(found["quantum"]) * CROWD_RPS / 1e6
     return Special.of(
         lines,
         failures,
-        found,
-        Limit("{:.2f} KiB a connection, at most {:g}", max(found["memory"]), MEMORY_LIMIT_KIB),
-        Limit("{:.2f} µs a request, at most {:.2f}", median(found["ours"]), most_us),
-        Limit("{:.1%} of a core with pacing_quantum: 1ms, at most {:.0%}", share, QUANTUM_LIMIT),
+        ("{:.2f} KiB a connection, at most {:g}", max(found["memory"]), MEMORY_LIMIT_KIB),
+        ("{:.2f} µs a request, at most {:.2f}", median(found["ours"]), most_us),
+        ("{:.1%} of a core with pacing_quantum: 1ms, at most {:.0%}", share, QUANTUM_LIMIT),
     )
 
 
@@ -272,101 +254,10 @@ def _crowd(bench: Bench, server: Server, job: Job) -> tuple[int, Cost]:
     return int(found.summary["load_rss_bytes"]), cost
 
 
-REDIS_LIMIT = 1.5
-"""The highest ratio of svload's CPU per command to that of redis-benchmark, which records one time per
-pipeline and checks nothing."""
-PER_SECOND = {1: 40_000, 16: 200_000}
-"""Redis commands that are sent together → commands per second of the bench's spans: the work is fixed, so
-that both do the same."""
-PEER = "redis-benchmark"
-
-
-def lacking() -> list[str]:
-    """Return the programs of Redis that are missing on this machine."""
-    return [name for name in ("redis-server", "redis-cli", PEER) if shutil.which(name) is None]
-
-
-def measure_redis(bench: Bench) -> Special:
-    """Send GETs of 64 B over 64 connections with both tools in random order. Every run must count, and the
-    point ratio must be within the limit at each depth."""
-    outcomes = []
-    with _redis(bench.folder) as (port, pids):
-        for depth in PER_SECOND:
-            cells = {SVLOAD.name: Cell(SVLOAD.name, True, False), PEER: Cell(PEER, False, False)}
-            title = f"Redis: GET of 64 B, {CONNECTIONS} connections, {depth} commands together"
-            work = Work(f"pipeline {depth}", title, REDIS_LIMIT)
-            outcomes.append(Outcome(work, None, list(cells.values())))
-            for number, name in bench.rounds(f"redis: pipeline {depth}", list(cells)):
-                with noted(cells[name].failures, f"round {number + 1}: "):
-                    ran = partial(_commands, bench, port, pids, name, depth)
-                    cells[name].slopes[number] = bench.pair(ran)
-    lines = [line for outcome in outcomes for line in work_block(outcome)]
-    limits = [
-        Limit(f"{one.name}: {one.ratio}, at most {{1:.2f}}", one.ratio.value, REDIS_LIMIT) for one in outcomes
-    ]
-    found = Special.of(lines, [], outcomes, *limits)
-    failed = any(cell.failures for outcome in outcomes for cell in outcome.cells)
-    return replace(found, passed=found.passed and not failed)
-
-
-@contextlib.contextmanager
-def _redis(folder: Path) -> Iterator[tuple[int, frozenset[int]]]:
-    """Yield the port and the process of a server with one value."""
-    (port,) = free_ports(1)
-    options = f"--port {port} --bind 127.0.0.1 --appendonly no"
-    command = ["redis-server", *options.split(), "--save", "", "--dir", str(folder)]
-    with running(command, folder / "redis.out", lambda: accepts(port)) as child:
-        _answer(PEER, port, "-q -n 1 -c 1 -d 64 -t set")
-        yield port, frozenset({child.pid})
-
-
-def _answer(program: str, port: int, words: str) -> str:
-    command = [program, "-p", str(port), *words.split()]
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=30).stdout
-
-
-def _gets(port: int) -> int:
-    """Return the GETs that the server has received."""
-    calls = re.search(r"cmdstat_get:calls=(\d+)", _answer("redis-cli", port, "info commandstats"))
-    return int(calls[1]) if calls else 0
-
-
-def _commands(bench: Bench, port: int, pids: frozenset[int], name: str, depth: int, seconds: int) -> Cost:
-    """Return the cost of GETs by a tool. Raise Failed if the server or the tool counts others."""
-    out, commands = bench.folder / f"{name}.out", seconds * PER_SECOND[depth]
-    command = [PEER, *f"-p {port} -q -t get -n {commands} -c {CONNECTIONS} -P {depth}".split()]
-    if name != PEER:
-        command = engine_command(bench.folder, redis_share(port, depth, commands))
-    before = _gets(port)
-    cost = run(command, out, 120, pids)
-    asked = _gets(port) - before
-    if abs(asked - commands) > CONNECTIONS * depth:
-        raise Failed(f"{commands} commands were to be asked, the server counts {asked}")
-    if name != PEER:
-        (group,) = json.loads(out.read_text())["groups"]
-        if group["ok"] * depth != commands:
-            raise Failed(f"{group['ok']} × {depth} were ok of {commands} commands: {group['errors']}")
-    return replace(cost, requests=asked)
-
-
-def redis_share(port: int, depth: int, commands: int) -> dict[str, Any]:
-    """Return a number of GETs as one share for the engine, made by svload's own types and code."""
-    from svload.model.executors import SharedIterations
-    from svload.model.traffic import Commands, Group, Request, Text
-
-    get = ((Text(text="GET"),), (Text(text="key:__rand_int__"),))
-    pipeline = Commands(protocol="redis", commands=(get,) * depth)
-    request = Request(name="get", method="TCP", scheme="tcp", host="127.0.0.1", path=(), commands=pipeline)
-    executor = SharedIterations(vus=CONNECTIONS, iterations=commands // depth, start="together")
-    group = Group(name="load", executor=executor, request=request, record="histogram")
-    return share_of_group(group, "tcp", port, 100)
-
-
 SPECIALS: dict[str, Callable[[Bench], Special]] = {
     "pacing": measure_pacing,
     "lag": measure_lag,
     "crowd": measure_crowd,
     "first": measure_first,
     "warm": measure_warm,
-    "redis": measure_redis,
 }

@@ -11,7 +11,7 @@ from functools import partial
 from math import inf
 from pathlib import Path
 from statistics import median
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from benches.figures import Ratio, Slope, best_of, paired_ratio, slope
 from benches.measure import CLIENT_CORE, SERVER_CORE, Cost, Failed, noted, run
@@ -30,9 +30,9 @@ USUAL = Job()
 
 @dataclass(frozen=True)
 class Work:
-    """One kind of traffic; `limit` is the highest allowed upper end of svload ÷ best peer. `server`: nginx
-    or fast_server. `half`: also measured at half the saturation rate, by tools that can pace, because
-    batching flatters saturation."""
+    """One kind of traffic; `limit` is the highest allowed upper end of svload ÷ best peer; `by_point`: of the
+    ratio itself. `server`: nginx, fast_server or redis. `half`: also measured at half the saturation rate, by
+    tools that can pace, because batching flatters saturation."""
 
     key: str
     title: str
@@ -40,6 +40,12 @@ class Work:
     job: Job = USUAL
     server: str = "nginx"
     half: bool = False
+    by_point: bool = False
+
+    @property
+    def names(self) -> list[str]:
+        """Return the names of its results."""
+        return [self.key, f"{self.key}@half"] if self.half else [self.key]
 
 
 WORKS: tuple[Work, ...] = (
@@ -50,6 +56,8 @@ WORKS: tuple[Work, ...] = (
     Work("100k", "100 KiB bodies, keep-alive, nginx", 0.90, Job(path="/100k.bin", body_bytes=102_400)),
     Work("http2-64x1", "HTTP/2, 64 connections of 1 stream, 1 KiB, nginx", 0.90, Job(streams=1)),
     Work("http2-4x16", "HTTP/2, 4 connections of 16 streams, nginx", 0.90, Job(connections=4, streams=16)),
+    Work("redis", "Redis: GET of 64 B, 64 connections", 1.5, Job(depth=1), "redis", by_point=True),
+    Work("redis-16", "the same, 16 commands together", 1.5, Job(depth=16), "redis", by_point=True),
 )
 
 
@@ -75,7 +83,6 @@ class Cell:
     slopes: dict[int, Slope] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
     foreign_shares: list[float] = field(default_factory=list)
-    note: str = ""
 
     def by_round(self) -> dict[int, float]:
         """Return the CPU of processes by round, in µs."""
@@ -96,11 +103,6 @@ class Outcome:
     cells: list[Cell]
 
     @property
-    def name(self) -> str:
-        """Return the key of the work, `…@half` at half the rate of saturation."""
-        return self.work.key if self.rate_rps is None else f"{self.work.key}@half"
-
-    @property
     def best(self) -> str | None:
         """Return the name of the cheapest peer."""
         peers = [cell for cell in self.cells if not cell.ours and not cell.floor]
@@ -113,9 +115,11 @@ class Outcome:
 
     @property
     def passed(self) -> bool:
-        """Return whether the interval's upper end is within the limit, and no run of the engine was bad."""
+        """Return whether the interval's upper end, or the ratio, is within the limit, and no run of the
+        engine was bad."""
         clean = not any(cell.failures for cell in self.cells if cell.tool == ENGINE)
-        return clean and self.ratio.rounds > 0 and self.ratio.high <= self.work.limit
+        most = self.ratio.value if self.work.by_point else self.ratio.high
+        return clean and self.ratio.rounds > 0 and most <= self.work.limit
 
     @property
     def foreign_share(self) -> float:
@@ -128,11 +132,31 @@ class Outcome:
         found = {cell.tool: cell.by_round() for cell in self.cells}
         return paired_ratio(found.get(tool, {}), found.get(self.best or "", {}))
 
+    @property
+    def figure(self) -> str:
+        """Return the limit and the measured value, as words."""
+        return f"≤ {self.work.limit:.2f} × {self.best}: {self.ratio}"
+
+    @property
+    def lines(self) -> list[str]:
+        """Return its lines of the table: its title, then the tools, the cheapest first."""
+        load = "at saturation" if self.rate_rps is None else f"at {self.rate_rps:.0f} req/s"
+        lines = [f"{self.work.title}, {load}"]
+        if self.foreign_share > QUIET_SHARE:
+            lines.append(f"  ! not quiet: other processes took {self.foreign_share:.0%} of a core")
+        lines.append(f"  {'tool':<19} {'process µs':>10} {'req/s':>8}   ÷ {self.best or 'best peer'} (95 %)")
+        for cell in sorted(self.cells, key=lambda one: one.median("process_us") or inf):
+            cpu_us, rate_rps = cell.median("process_us"), cell.median("rate_rps")
+            shown = f"{cpu_us:>10.2f} {rate_rps:>8.0f}" if cell.slopes else f"{'–':>19}"
+            lines.append(f"  {cell.tool:<19} {shown}   {self.ratio_of(cell.tool)}")
+            lines += [f"    ! {failure}" for failure in cell.failures]
+        return lines
+
 
 def pads_for(tools: Sequence[Tool], folder: Path) -> tuple[dict[str, str], dict[str, int]]:
     """Return what each tool must add so that all requests have the same size (within 10 %), and the resulting
     sizes. Each tool sends one request to a recording server; a tool that sends none gets no pad."""
-    probed = [tool for tool in tools if not tool.variant]
+    probed = [tool for tool in tools if tool.can(USUAL)]
     bare = {tool.name: size for tool in probed if (size := _request_bytes(tool, "", folder))}
     wanted = max(bare.values(), default=0)
     pads = {name: "x" * (wanted - size - len("X-Pad: \r\n")) for name, size in bare.items()}
@@ -148,32 +172,22 @@ def _request_bytes(tool: Tool, pad: str, folder: Path) -> int:
     return 0
 
 
-@dataclass(frozen=True)
-class Limit:
-    """A measured value and the most that it may be; `text` has a place for each."""
-
-    text: str
-    value: float
-    most: float
-
-
 @dataclass
 class Special:
     """The result of a measurement without compared costs: whether the limits are kept, each with the measured
-    value, and the lines of the table, the title first. `samples`: the underlying data, for the JSON."""
+    value, and the lines of the table, the title first."""
 
     passed: bool
     figure: str
     lines: list[str]
-    failures: list[str]
-    samples: Any = None
 
     @classmethod
-    def of(cls, lines: list[str], failures: list[str], samples: Any, *limits: Limit) -> Special:
-        """Return a result that passes if nothing failed and all limits, at least one, are kept."""
-        kept = bool(limits) and not failures and all(one.value <= one.most for one in limits)
-        figure = "; ".join(one.text.format(one.value, one.most) for one in limits)
-        return cls(kept, figure or "not measured", lines, failures, samples)
+    def of(cls, lines: list[str], failures: list[str], *limits: tuple[str, float, float]) -> Special:
+        """Return a result that passes if nothing failed and all limits, at least one, are kept: a text with
+        places for the measured value and the most that it may be, and these two."""
+        kept = bool(limits) and not failures and all(value <= most for _, value, most in limits)
+        figure = "; ".join(text.format(value, most) for text, value, most in limits)
+        return cls(kept, figure or "not measured", lines + [f"  ! {why}" for why in failures])
 
 
 @dataclass
@@ -197,7 +211,8 @@ class Bench:
     def measure(self, work: Work, server: Server, rate_rps: float | None = None) -> Outcome:
         """Measure all rounds of one work. Runs with wrong bytes, statuses or counts are reported and left
         out."""
-        port = server.port(work.job.scheme, work.job.streams > 0)
+        port = server.https_port if work.job.scheme == "https" else server.port
+        port = server.http2_port if work.job.streams else port
         job = replace(work.job, port=port, ca=server.ca, rate_rps=rate_rps, folder=self.folder)
         tools = [tool for tool in self.tools if tool.can(job)]
         cells = {tool.name: Cell(tool.name, tool.ours, tool.floor) for tool in tools}
@@ -216,9 +231,8 @@ class Bench:
             self.say(f"{what}: round {number + 1} of {rounds}")
 
     def _once(self, cell: Cell, tool: Tool, job: Job, server: Server, seconds: int) -> Cost:
-        cost, found = self.counted(tool, replace(job, seconds=seconds), server)
+        cost, _ = self.counted(tool, replace(job, seconds=seconds), server)
         cell.foreign_shares.append(cost.foreign_share)
-        cell.note = found.note
         return cost
 
     def pair(self, ran: Callable[[int], Cost]) -> Slope:
@@ -245,7 +259,7 @@ class Bench:
         if abs(found.requests - requests) > job.at_once + _COUNT_SLACK * requests:
             raise Failed(f"{tool.name} counts {found.requests} requests, the server {requests}")
         below, above = found.bytes_slack
-        if not job.body_bytes - below <= found.bytes_each <= job.body_bytes + above:
+        if not (job.depth or job.body_bytes - below <= found.bytes_each <= job.body_bytes + above):
             raise Failed(f"{tool.name}: {found.bytes_each:.0f} bytes an answer, {job.body_bytes} are right")
         return replace(cost, requests=requests), found
 
@@ -263,36 +277,28 @@ class Result:
 
     effort: str
     seed: int
-    machine: dict[str, Any]
+    busy_before: float = 0.0
     missing: dict[str, str] = field(default_factory=dict)
     request_bytes: dict[str, int] = field(default_factory=dict)
-    outcomes: list[Outcome] = field(default_factory=list)
-    specials: dict[str, Special] = field(default_factory=dict)
+    found: dict[str, Outcome | Special] = field(default_factory=dict)
     troubles: list[str] = field(default_factory=list)
-    interrupted: bool = False
-
-    def verdicts(self) -> dict[str, bool]:
-        """Return each limit that was measured, and whether it is kept."""
-        of_works = {outcome.name: outcome.passed for outcome in self.outcomes}
-        return of_works | {name: special.passed for name, special in self.specials.items()}
 
 
 def table(result: Result) -> str:
     """Return a table for people: a block for each work, then the limits."""
     lines = _head(result)
-    for outcome in result.outcomes:
-        lines += ["", *work_block(outcome)]
-    for special in result.specials.values():
-        lines += ["", *special.lines, *(f"  ! {why}" for why in special.failures)]
-    lines += ["", "Limits"]
-    for name, kept in result.verdicts().items():
-        lines.append(f"  {'kept  ' if kept else 'MISSED'}  {name}{figure(result, name)}")
-    lines += [f"  missing  {name}: {get}" for name, get in result.missing.items()]
-    return "\n".join([*lines, *(f"  ! {trouble}" for trouble in result.troubles)])
+    for one in result.found.values():
+        lines += ["", *one.lines]
+    limits = [
+        f"  {'kept  ' if one.passed else 'MISSED'}  {name}  {one.figure}"
+        for name, one in result.found.items()
+    ]
+    missing = [f"  missing  {name}: {get}" for name, get in result.missing.items()]
+    return "\n".join([*lines, "", "Limits", *limits, *missing, *(f"  ! {why}" for why in result.troubles)])
 
 
 def _head(result: Result) -> list[str]:
-    effort, busy = EFFORTS[result.effort], result.machine["busy_before"]
+    effort, busy = EFFORTS[result.effort], result.busy_before
     sizes = ", ".join(f"{name} {size}" for name, size in result.request_bytes.items() if size)
     lines = [
         f"{result.effort}: {effort.rounds} rounds of runs of {effort.short_s} and {effort.long_s} s in "
@@ -302,28 +308,3 @@ def _head(result: Result) -> list[str]:
     if busy > QUIET_SHARE:
         lines.append(f"! busy before the first run ({busy:.0%} of the cores): these figures are not quiet")
     return lines
-
-
-def work_block(outcome: Outcome) -> list[str]:
-    """Return the lines of a work at one load: its title, then the tools, the cheapest first."""
-    load = "at saturation" if outcome.rate_rps is None else f"at {outcome.rate_rps:.0f} req/s"
-    lines = [f"{outcome.work.title}, {load}"]
-    if outcome.foreign_share > QUIET_SHARE:
-        lines.append(f"  ! not quiet: other processes took {outcome.foreign_share:.0%} of a core")
-    best = outcome.best or "best peer"
-    lines.append(f"  {'tool':<19} {'process µs':>10} {'req/s':>8}   ÷ {best} (95 %)")
-    for cell in sorted(outcome.cells, key=lambda one: one.median("process_us") or inf):
-        cpu_us, rate_rps = cell.median("process_us"), cell.median("rate_rps")
-        shown = f"{cpu_us:>10.2f} {rate_rps:>8.0f}" if cell.slopes else f"{'–':>19}"
-        note = f"   ({cell.note})" if cell.note else ""
-        lines.append(f"  {cell.tool:<19} {shown}   {outcome.ratio_of(cell.tool)}{note}")
-        lines += [f"    ! {failure}" for failure in cell.failures]
-    return lines
-
-
-def figure(result: Result, name: str) -> str:
-    """Return a limit and the measured value, as words."""
-    for outcome in result.outcomes:
-        if outcome.name == name:
-            return f"  ≤ {outcome.work.limit:.2f} × {outcome.best}: {outcome.ratio}"
-    return f"  {result.specials[name].figure}" if name in result.specials else ""

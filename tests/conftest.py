@@ -9,25 +9,20 @@ asserts.
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import re
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
-
-from svload.host.process.readable import readable
 
 LAYERS = ("pure", "truth", "real", "look")
 IN_CI = os.environ.get("CI", "").lower() in ("1", "true")
@@ -208,26 +203,14 @@ def _has(name: str) -> bool:
     return shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin") is not None
 
 
-@contextmanager
-def _running_truth(file: Path, **config: Any) -> Iterator[dict[str, Any]]:
-    from tests.bounds import HANG_S
-
-    file.write_text(json.dumps({"role": "store", "http_port": 0, "admin_port": 0, **config}))
-    command = [sys.executable, "-m", "svload.truth", "--config", str(file)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert readable(process.stdout.fileno(), HANG_S), "no ready line"
-            yield json.loads(process.stdout.readline())
-        finally:
-            process.kill()
-
-
 @pytest.fixture
 def serve_truth(tmp_path: Path) -> Iterator[Callable[..., dict[str, Any]]]:
     """Start known-truth servers outside any lab: serve_truth(**config) → its ready line (ports, pid). They
     end with the test."""
+    from tests.servers import truth
+
     with ExitStack() as stack:
-        yield lambda **config: stack.enter_context(_running_truth(tmp_path / "truth.json", **config))
+        yield lambda **config: stack.enter_context(truth(tmp_path / "truth.json", **config))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import json
 import shutil
 import socket
 import subprocess
@@ -22,6 +23,7 @@ from urllib.request import Request, urlopen
 from tests.bounds import HANG_S
 
 from svload.host import cache_dir
+from svload.host.process.readable import readable
 
 
 def free_port() -> int:
@@ -154,6 +156,20 @@ def speaking(talk: Callable[[socket.socket], None]) -> Iterator[int]:
                     connection.shutdown(socket.SHUT_RDWR)
             for thread in threads:
                 thread.join(HANG_S)
+
+
+@contextmanager
+def truth(file: Path, **config: Any) -> Iterator[dict[str, Any]]:
+    """Run a known-truth server with this configuration, written to the file, until the block ends; yield its
+    ready line (ports, pid)."""
+    file.write_text(json.dumps({"role": "store", "http_port": 0, "admin_port": 0, **config}))
+    command = [sys.executable, "-m", "svload.truth", "--config", str(file)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert readable(process.stdout.fileno(), HANG_S), "no ready line"
+            yield json.loads(process.stdout.readline())
+        finally:
+            process.kill()
 
 
 def put(url: str, body: bytes = b"x") -> None:
