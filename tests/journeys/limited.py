@@ -1,18 +1,16 @@
 """A real nginx whose limits are changed by planned faults under load: what each limit lets through, and
-kill -9 at drawn moments with what is left after the next command."""
+kill -9 with what is left after the next command."""
 
 from __future__ import annotations
 
 import json
 import math
 import os
-import random
-import re
 import signal
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -193,82 +191,34 @@ def _use(trial: TrialData, held: Held, from_s: float, to_s: float) -> float:
 # kill -9
 
 
-@dataclass(frozen=True)
-class Moment:
+class Moment(NamedTuple):
     """`victim` is killed `delay_s` after the `told`th fault was carried out (0: after the command's
-    start)."""
+    start): the command itself (controller); the lower process of the agent (agent); the one above it (keeper);
+    all three at once, so that no process is left to undo anything (all)."""
 
     victim: str
     told: int
     delay_s: float
 
 
-VICTIMS = ("controller", "agent", "keeper", "all")
-"""The command itself; the lower process of the agent; the one above it; all three at once, so that no
-process is left to undo anything."""
-ACTS_OF_A_TRIAL = 6
-
-
-def draw_moments(seed: int, count: int, phase_s: float) -> list[Moment]:
-    """Draw moments for each victim in turn; one in five while the lab comes up, the others over the
-    faults."""
-    draw = random.Random(seed)
-    found = []
-    for number in range(count):
-        told = 0 if number % 5 == 4 else draw.randint(1, 2 * ACTS_OF_A_TRIAL)
-        delay_s = draw.uniform(0.5, 5.0) if told == 0 else draw.uniform(0.0, phase_s)
-        found.append(Moment(VICTIMS[number % len(VICTIMS)], told, delay_s))
-    return found
-
-
-@dataclass
-class Round:
-    """The results of one kill (`doing`: the last fault carried out before it, and `workers` of that
-    trial): what existed before the next command, how many things that one restored, and what was left
-    after it."""
-
-    moment: Moment
-    doing: str
-    workers: int | None
-    before: list[str] = field(default_factory=list)
-    after: list[str] = field(default_factory=list)
-    undone: int = 0
-
-
-def play(world: World, study: Path, moment: Moment) -> Round:
-    """Run the study, kill, let the next command clean up what is left, and check."""
+def play(world: World, study: Path, moment: Moment) -> tuple[int, list[str]]:
+    """Run the study, kill, let the next command clean up what is left; return how many things that one
+    restored, and what was left after it."""
     before = _interfaces()
     with world.start("run", str(study), "--trust", "--out", str(world.runs)) as command:
         assert command.wait_for(lambda lines: len(_acts(lines)) >= moment.told), command.lines[-5:]
         pause(moment.delay_s)
         traces = Traces.of(world)
-        acts = _acts(command.lines)
         _kill(world, command, moment.victim)
         traces = traces | Traces.of(world)
         command.end()
-    done = Round(moment, *_doing(world, acts))
-    done.before = traces.left(world)
     ended = world.svload("lab", "reset")
     assert ended.returncode == 2, ended.stderr  # without a lab to reset, what was left was reported before
-    done.undone = ended.stderr.count("now restored")
     with suppress(AssertionError):
         wait_until(lambda: not traces.left(world))
     changed = _interfaces() ^ before
-    done.after = traces.left(world) + [str(one) for one in sorted(changed, key=str)]
-    return done
-
-
-def _doing(world: World, acts: Sequence[str]) -> tuple[str, int | None]:
-    if not acts:
-        return "coming up", None
-    found = re.match(
-        r"(?P<case>\S+)\.r\d+ site was (?P<what>limited|given its limits back).* at (?P<at>\S+ m?s) \(",
-        acts[-1],
-    )
-    assert found is not None, acts[-1]
-    cases = json.loads((only_run(world) / "study.lock.json").read_text())["cases"]
-    [levels] = [one["levels"] for one in cases if one["name"] == found["case"]]
-    return f"{found['what']} at {found['at']}", int(levels["workers"])
+    left = traces.left(world) + [str(one) for one in sorted(changed, key=str)]
+    return ended.stderr.count("now restored"), left
 
 
 def _acts(lines: Sequence[str]) -> list[str]:

@@ -138,8 +138,11 @@ def test_limits_lowered_under_load_hold(world: World, phase_s: float) -> None:
 
 
 @LINKED
-@pytest.mark.parametrize("moment", [Moment("all", 1, 0.2), Moment("controller", 2, 0.1)])
+@pytest.mark.parametrize(
+    "moment",
+    [Moment("all", 1, 0.2), Moment("controller", 2, 0.1), Moment("agent", 3, 0.3), Moment("keeper", 0, 1.5)],
+)
 def test_kill_9_leaves_nothing(world: World, moment: Moment) -> None:
-    done = play(world, write_study(world.root / "limited", 0.6, together=True), moment)
-    assert done.after == []
-    assert moment.victim != "all" or done.undone > 0, "nobody else could do it"
+    undone, left = play(world, write_study(world.root / "limited", 0.6, together=True), moment)
+    assert left == []
+    assert moment.victim != "all" or undone > 0, "nobody else could do it"
