@@ -9,7 +9,7 @@ machine spins before.
 
 *ten*: machines at three sites have only the parts of svload that `fleet install` brings from a wheelhouse,
 because they reach no index. Every trial of the first paper's study must be sealed, every machine must make
-load, no request may fail, and nothing may be left. The table is written beside this file.
+load, no request may fail, and nothing may be left.
 
 Exit 1 if one of these does not hold.
 """
@@ -27,7 +27,7 @@ from pathlib import Path
 import numpy as np
 from tests.fleet.fabric import Fabric, Host, fabric, load
 
-from benches.harness import KEPT, arguments, markdown, page, publish
+from benches.harness import KEPT, arguments
 from svload.store import RunDir, read_trial
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -36,7 +36,6 @@ LIMIT_MS = 1.0
 AHEAD_S = 1_000
 """A machine's clock is ahead by its number times this."""
 SITES = {"brno": range(1, 5), "praha": range(5, 8), "ostrava": range(8, 11)}
-PAPER = "studies/001-svload"
 STUDY = """\
 name: starts
 question: Do machines begin together?
@@ -97,9 +96,9 @@ def wheelhouse() -> Path:
     return folder
 
 
-def command(made: Fabric, *words: str) -> tuple[str, float]:
-    """Run svload in the middle's network and in this machine's groups, which `ip netns exec` hides. Return
-    its output and the seconds that it took; raise SystemExit if it fails."""
+def command(made: Fabric, *words: str) -> str:
+    """Run svload in the middle's network and in this machine's groups, which `ip netns exec` hides; print
+    how long it took. Return its output; raise SystemExit if it fails."""
     begun = time.monotonic()
     done = subprocess.run(
         ["nsenter", f"--net=/run/netns/{made.middle}", sys.executable, "-m", "svload", *words],
@@ -110,28 +109,21 @@ def command(made: Fabric, *words: str) -> tuple[str, float]:
     print(f"svload {' '.join(words[:2])}: exit {done.returncode}, {took_s:.0f} s", flush=True)
     if done.returncode not in (0, 4):
         raise SystemExit(done.stdout[-2000:] + done.stderr[-3000:])
-    return done.stdout, took_s
+    return done.stdout
 
 
 def ten() -> bool:
-    """Write the table of a paper's study from nothing to results; return whether all limits are kept."""
+    """Run a paper's study from nothing to results; return whether all limits are kept."""
     house, wheel = str(wheelhouse()), next((ROOT / "dist").glob("svload-*.whl"))
     hosts = machines(own_tmp=True)
     sites = {site: [hosts[number - 1] for number in numbers] for site, numbers in SITES.items()}
     with fabric(hosts) as made:
-        where, paper = (
-            made.fleet(hosts, sites=sites),
-            ("run", str(ROOT / PAPER), "--profile", "machines", "--json"),
-        )
-        steps = {
-            "svload fleet check": ("fleet", "check"),
-            "svload fleet install": ("fleet", "install", "--wheel", str(wheel), "--wheelhouse", house),
-            f"svload run {PAPER} --profile machines": paper,
-            "svload fleet status": ("fleet", "status"),
-            "svload fleet clean": ("fleet", "clean"),
-        }
-        done = {name: command(made, *words, "-i", where) for name, words in steps.items()}
-        verdicts = json.loads(next(out for name, (out, _) in done.items() if PAPER in name))
+        where = ("-i", made.fleet(hosts, sites=sites))
+        command(made, "fleet", "check", *where)
+        command(made, "fleet", "install", "--wheel", str(wheel), "--wheelhouse", house, *where)
+        study = str(ROOT / "studies/001-svload")
+        verdicts = json.loads(command(made, "run", study, "--profile", "machines", "--json", *where))
+        command(made, "fleet", "clean", *where)
         run = RunDir(made.folder / verdicts["run"])
         summaries = [read_trial(run.trial(one).path).summary for one in run.sealed_trials()]
         left = [host.name for host in hosts if (made.home(host) / ".svload-fleet").exists()]
@@ -139,22 +131,11 @@ def ten() -> bool:
     groups = [group for one in summaries for group in one.groups]
     ok, failed = sum(one.ok for one in groups), sum(one.failed for one in groups)
     planned = int(verdicts["planned"])
-    kept = not left and len(summaries) == planned and len(places) == len(hosts) and not failed
-    head = f"""\
-# The first paper's study on ten machines
-
-`python -m benches.fleet ten`: {len(hosts)} machines (namespaces of one guest) at three sites,
-each with only what `svload fleet install` installed from a wheelhouse.
-
-"""
-    tail = (
-        f"\n{len(summaries)} of {planned} trials sealed; load from {len(places)} machines; {ok:,} "
-        f"requests ok, {failed} failed; left on the machines after clean: {', '.join(left) or 'nothing'}. "
-        f"{'All kept.' if kept else '**Not all kept.**'}\n"
+    print(
+        f"{len(summaries)} of {planned} trials sealed; load from {len(places)} machines; {ok:,} requests ok, "
+        f"{failed} failed; left on the machines after clean: {', '.join(left) or 'nothing'}"
     )
-    steps_s = markdown("step|seconds", [[f"`{name}`", f"{took:.0f}"] for name, (_, took) in done.items()])
-    publish(page(__file__).with_name("ten.md"), head + steps_s + tail)
-    return kept
+    return not left and len(summaries) == planned and len(places) == len(hosts) and not failed
 
 
 def main(given: Sequence[str] | None = None) -> int:
