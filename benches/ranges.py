@@ -34,7 +34,6 @@ from tests.support import make_run
 from benches.harness import arguments, markdown, page, publish
 from svload.analysis.quantiles import ranked_values
 from svload.model.executors import ConstantArrivalRate, ConstantVus
-from svload.model.results import Estimate
 from svload.model.study import CaseConfig
 from svload.store import TrialData
 
@@ -54,10 +53,7 @@ HEAD = """# Planted disturbances in virtual time
 {last}. The limits were
 set with seeds 0 to 23 of the first five kinds; the other kinds were not in the fit.
 
-- Each cell: how often the truth lies within the range, half of the range's median width, and in brackets \
-half of the median width
-  of the interval that the same number has without any disturbance, from its requests alone (inf: too few \
-of them for an interval).
+- Each cell: how often the truth lies within the range, and half of the range's median width.
 - Strangers are other programs on the machine. *pushed* is how far the disturbance really moved the numbers, \
 in the median and
   halved like a width: no range that holds both the number and the truth is narrower.
@@ -133,7 +129,7 @@ class Planted:
 class Judged:
     """The ranges of one planted trial, as shares of each statistic: how far the disturbance changed it
     (`pushed`), how far down the range must reach to contain the truth (`needed`; half a percent needs none),
-    how far down it reaches (`below`), and the width of the undisturbed twin's own interval (`own`)."""
+    and how far down it reaches (`below`)."""
 
     kind: str
     server: str
@@ -143,7 +139,6 @@ class Judged:
     pushed: dict[str, float] = field(default_factory=dict)
     needed: dict[str, float] = field(default_factory=dict)
     below: dict[str, float] = field(default_factory=dict)
-    own: dict[str, float] = field(default_factory=dict)
 
 
 def main(given: Sequence[str] | None = None) -> int:
@@ -162,8 +157,8 @@ def main(given: Sequence[str] | None = None) -> int:
 
 
 def table(trials: Sequence[Judged], quiet: Sequence[Judged]) -> tuple[str, bool]:
-    """Return how often the truth lies within the range, how wide that is, and how wide the twin's own
-    interval; and whether a group has less than 95 %."""
+    """Return how often the truth lies within the range, and how wide that is; and whether a group has less
+    than 95 %."""
     groups = {
         "all": list(trials),
         "kinds of the fit": [one for one in trials if one.kind in FITTED],
@@ -180,9 +175,8 @@ def table(trials: Sequence[Judged], quiet: Sequence[Judged]) -> tuple[str, bool]
         for stat in STATS:
             held = sum(one.needed[stat] <= one.below[stat] for one in mine)
             missed |= binomtest(held, len(mine)).proportion_ci().high < 0.95
-            widths = [(one.below[stat], one.own[stat], one.pushed[stat]) for one in mine]
-            half, own, push = 50 * np.median(widths, axis=0)
-            cells.append(f"{100 * held / len(mine):.1f} %, ± {half:.2g} % ({own:.2g})")
+            half, push = 50 * np.median([(one.below[stat], one.pushed[stat]) for one in mine], axis=0)
+            cells.append(f"{100 * held / len(mine):.1f} %, ± {half:.2g} %")
             pushes.append(f"± {push:.2g} %")
         if name == BESIDE:
             lines.append(["pushed, these", "", "", *pushes])
@@ -198,7 +192,7 @@ def judged(
         dice = np.random.default_rng([seed, zlib.crc32(f"{kind} {server} {loop}".encode())])
         one = planted(base, dice, kinds[kind], server, loop, end_s)
         found = ranged(one.trial, one.config, STATS)
-        seen, twin = (measured(trial, one.config, STATS) for trial in (one.trial, one.twin))
+        seen = measured(one.trial, one.config, STATS)
         result = Judged(kind, server, loop, one.share, int(one.trial.intervals["due"].sum()))
         for stat in STATS:
             name, left = f"{one.config.groups[0].name}.response.{stat}", one.true[stat] / one.seen[stat]
@@ -209,15 +203,7 @@ def judged(
             result.pushed[stat] = max(1 - left, 0.0)
             result.needed[stat] = max(1 - (left + 0.005) / low, 0.0) if low else 0.0
             result.below[stat] = (harm.below if harm else 0.0) or 0.0
-            result.own[stat] = _width(twin[name])
         yield result
-
-
-def _width(estimate: Estimate) -> float:
-    """Return the width of an interval as a share; infinite without an end."""
-    if not estimate.value or estimate.low is None or estimate.high is None:
-        return float("inf")
-    return (estimate.high - estimate.low) / estimate.value
 
 
 def planted(
