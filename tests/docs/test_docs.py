@@ -241,9 +241,3 @@ def test_an_example_that_fails_is_seen(tmp_path: Path) -> None:
     wrong = replace(block, tags={"run": "pure"})
     with pytest.raises(AssertionError, match=r"a\.md:6: exit 3, not 0"):
         execute(wrong, tmp_path)
-
-
-@pytest.mark.truth
-def test_an_example_gets_its_server(tmp_path: Path) -> None:
-    text = "import urllib.request as r; assert r.urlopen('http://127.0.0.1:8080/').read() == b'ok'\n"
-    execute(Block("a.md", 1, "python", {"run": "truth", "server": "8080"}, text), tmp_path)

@@ -1,7 +1,9 @@
-"""The reference is generated from the code; every link and every citation of the method resolves."""
+"""The reference is generated from the code; every link and every citation of the method resolves; fields of
+imported files are those that are read."""
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from svload.model.columns import MEANINGS
 from svload.store.parquet import TABLES
 
 ROOT = Path(__file__).resolve().parents[2]
-
+HOW_TO = (ROOT / "docs" / "how-to.md").read_text(encoding="utf-8")
 
 MAKER = script(ROOT / "tools" / "make_reference.py")
 
@@ -42,6 +44,26 @@ def test_every_field_of_every_artefact_has_its_meaning() -> None:
 def test_every_column_has_its_meaning() -> None:
     found = {(table, column) for table, columns in MEANINGS.items() for column in columns}
     assert found == {(table, column) for table, columns in TABLES.items() for column in columns}
+
+
+FORMATS = {
+    "JMeter, CSV": "jtl",
+    "JMeter, XML": "jtl_xml",
+    "Locust, `_stats_history.csv`": "locust",
+    "k6, JSON lines": "k6",
+    "k6, CSV": "k6",
+}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_the_table_of_import_formats_names_fields_that_are_read(name: str) -> None:
+    (line,) = re.findall(rf"^\| {re.escape(name)} \|(.*?)\|(.*?)\|", HOW_TO, flags=re.MULTILINE)
+    source = (ROOT / "src/svload/store/foreign" / f"{FORMATS[name]}.py").read_text(encoding="utf-8")
+    words = {node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant)}
+    fields = [
+        field.removeprefix("data.").removeprefix("tags.") for field in re.findall("`(.*?)`", "".join(line))
+    ]
+    assert len(fields) > 7 and set(fields) <= words
 
 
 def test_every_link_of_the_documents_leads_somewhere() -> None:
