@@ -31,7 +31,6 @@ from svload.report.charts.drawing import (
     tail_position,
     tick_texts,
 )
-from svload.report.charts.ratios import Plot, claim_plot, plot_scale
 from svload.report.charts.rows import box_of, strip_axis, strip_scale
 from svload.report.charts.tail import TailLine, TailMark, tail_chart
 from svload.report.charts.timeline import Line, Panel, median_series, timeline
@@ -139,15 +138,6 @@ def test_no_label_of_a_column_s_axis_stands_on_another(low_s: float) -> None:
         begin = float(one.attrib["x"]) - {"start": 0, "middle": width / 2, "end": width}[anchor]
         assert begin >= end, one.text
         end = begin + width
-
-
-def test_texts_in_drawings_are_escaped() -> None:
-    drawing = Drawing(10, 10, '"><script>')
-    drawing.text(0, 0, "<b>&\u202e")
-    drawing.dot(1, 1, "dot", tip="</title><script>")
-    text = drawing.render()
-    ElementTree.fromstring(text)
-    assert "<script>" not in text and "\u202e" not in text
 
 
 def test_the_median_over_replicates_is_numpys_own() -> None:
@@ -261,25 +251,6 @@ def test_a_refused_number_is_hatched_with_its_mark(reported: Reporter) -> None:
     assert re.search(r'<td class="q. refused" data-c="TC2"', page)
     assert not re.search(r'<td class="q\w refused" data-c="TC1"', page)
     assert re.search(r'<td class="num refused"[^>]*>[^<]*<span class="mk"> ✗</span>', page)
-
-
-@pytest.mark.parametrize(
-    ("outcome", "mark"),
-    [
-        ("decided", "<circle"),
-        ("no difference", 'class="margin"'),
-        ("open", "point open"),
-        ("refused", "lost lost"),
-    ],
-)
-def test_an_outcome_has_its_own_mark(outcome: str, mark: str) -> None:
-    plot = Plot("a", Estimate(value=1.02, low=0.99, high=1.05), outcome, "2 % longer", 0.05)
-    scale = plot_scale([plot])
-    assert scale is not None
-    drawn = claim_plot(plot, scale)
-    assert mark in drawn
-    words = [float(at) for at in re.findall(r'<text x="([\d.]+)"[^>]*class="told"', drawn)]
-    assert words and all(0 < at < 560 for at in words)
 
 
 FOLDED = {"server;main;answer;send_file;sendfile_[k]": 60, "server;main;answer": 20, "server;main;<script>": 19, "server;rare": 1}  # fmt: skip

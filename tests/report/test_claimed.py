@@ -11,9 +11,8 @@ import openpyxl
 import pytest
 from tests.evolve import evolve
 from tests.report.conftest import Reporter, Shown
-from tests.report.told_facts import HOG, MEDIAN, TAIL, doubted, outcomes
+from tests.report.told_facts import MEDIAN, TAIL, doubted, outcomes
 
-from svload import api, study
 from svload.analysis.checks import all_checks
 from svload.model.results import Claim, Estimate, FailureKind, Failures, Findings, Gate, Grade, TrialResult
 from svload.report.data.gather import gather
@@ -32,8 +31,7 @@ from svload.report.wording.answer import (
 from svload.report.wording.claimed import LONGEST_WORDS, MARKS, Claimed, claimed, details
 from svload.report.wording.doubts import doubts, summary
 from svload.report.wording.ending import quieter_line
-from svload.report.wording.spelling import cause, change_interval, change_words, metric_words
-from svload.report.wording.traffic import describe_run
+from svload.report.wording.spelling import cause, change_interval, change_words
 
 
 @pytest.fixture(scope="module")
@@ -152,7 +150,7 @@ def test_the_page_folds_it_all_under_the_sentence(reported: Reporter, findings: 
     assert re.search("2.04 times as long.*Every pair used.*Unusable pairs", answer, re.DOTALL)
     for outcome in ("gate-failed", "no-difference", "open", "refused"):
         assert f'class="says {outcome}"' in answer
-    for css in ("point decided", "point within", "point open"):
+    for css in ("point decided", "point within", "point open", 'class="margin"'):
         assert css in answer
     assert answer.count('class="plot"') == 3, "a comparison without a ratio has nothing to draw"
 
@@ -193,49 +191,8 @@ def test_ratios_in_words(value: float, low: float | None, high: float | None, to
     assert f"{change_words(value, 'time_s')} ({words})" == told
 
 
-def test_other_quantities_are_higher_or_lower() -> None:
-    assert change_words(0.9, "rate_rps") == "10 % lower"
-    assert change_interval(Estimate(value=0.9, low=0.8, high=0.95), "rate_rps") == "5 to 20 %"
-    assert change_words(2.0, "count") == "2 times as high"
-
-
-@pytest.mark.parametrize(
-    ("key", "words"),
-    [
-        ("probe.response.p50", "the median response of probe"),
-        ("probe.response.p99.9", "the p99.9 response of probe"),
-        ("cache.hit_ratio", "the hit ratio of cache"),
-        ("throughput", "the throughput"),
-        ("nobody knows", "nobody knows"),
-    ],
-)
-def test_a_metric_is_named_in_words(key: str, words: str) -> None:
-    assert metric_words(key) == words
-
-
-@pytest.mark.parametrize(("factor", "told"), [(4.0, True), (1.2, False)])
-def test_differing_cases_are_reported_behind_the_effect(reported: Reporter, factor: float, told: bool):
-    findings = reported("plain").findings
-    values = zip(findings.cases[:4], (0.01, 0.02, 0.01, 0.02 * factor), strict=True)
-    cases = [evolve(case, metrics={MEDIAN: Estimate(value=value)}) for case, value in values]
-    a, b, c, d = (case.case for case in cases)
-    claims = tuple(evolve(claim, pairs=((a, b), (c, d)), metric=MEDIAN) for claim in findings.claims)
-    differing = evolve(findings, cases=(*cases, *findings.cases[4:]), claims=claims)
-    behind = details(differing, claimed(differing)[0])
-    words = f"they differ: from 2 times as long ({b} against {a}) to 8 times as long ({d} against {c})"
-    assert (behind.get("matched cases") == words) is told
-
-
 GRADES: dict[str, Any] = {name: {TAIL: "REFUSED"} for name in ("TC0.r1", "TC1.r2", "TC1.r3")}
 GRADES["TC1.r2"] = {TAIL: "REFUSED", MEDIAN: "WEAK"}
-
-
-def test_a_doubt_names_numbers_bound_and_whose_doing(reported: Reporter) -> None:
-    first, second = doubts(doubted(reported("plain").findings, GRADES))
-    words = f"probe p99, off by up to 12 %; by {HOG} (3 ×). → Keep the machine quiet."
-    assert first.text == f"✗ the machine stalled, in 3 of 18 trials: {words}"
-    assert second.text.startswith("~ the machine stalled, in 1 of 18 trials: probe p50")
-    assert first.trials == ("TC0.r1", "TC1.r2", "TC1.r3")
 
 
 @pytest.mark.parametrize(("off", "told"), [(1.0, "100 %"), (1.4, "140 %"), (620.0, "a factor of 620")])
@@ -330,20 +287,6 @@ def test_failures_stand_beside_it_and_nothing_measured_is_no_answer(findings: Fi
     assert said(findings, SLOWER, SLOWER, success=(1.0, 0.968)).endswith(words)
     nothing = evolve(findings, claims=(), cases=(), trials=(), thresholds=())
     assert faster_sentence(nothing) == nothing_line(answer(nothing).nothing) != ""
-
-
-def _told(profile: str) -> dict[str, str]:
-    lock = api.studies.load_lock("001-svload", api.Choices(profile=profile))
-    return describe_run([study.resolve(lock, case) for case in lock.valid_cases])
-
-
-def test_a_profile_shows_what_it_really_loads() -> None:
-    demo, real = _told("demo"), _told("real")
-    assert demo["background"].startswith("closed loop: 200 VUs")
-    assert demo["background"].endswith("in 10 of 20 cases")
-    assert demo["objects in backend"] == "2,000 of 4 KiB"
-    assert real["objects in backend"] == "1,500 of 40 KiB (median; 99 % below 400 KiB)"
-    assert real["probe"].startswith("closed loop: 10 VUs, think time 50 ms to 150 ms (uniform)")
 
 
 def test_the_numbers_that_the_study_asks_for_keep_their_names(reported: Reporter) -> None:

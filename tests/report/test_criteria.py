@@ -109,6 +109,8 @@ def test_a_metric_with_a_limit_reads_in_words(plain: Findings) -> None:
     assert dimension_of(limited) == "rate_rps"
     assert metric_label(limited) == "probe: goodput within 200 ms"
     assert metric_words(limited) == "the goodput within 200 ms of probe"
+    assert metric_words("probe.response.p99.9") == "the p99.9 response of probe"
+    assert (metric_words("throughput"), metric_words("nobody knows")) == ("the throughput", "nobody knows")
     assert full_metric(plain, "goodput(0.2 s)") == limited
 
 

@@ -12,14 +12,7 @@ from tests.evolve import evolve
 from tests.report.conftest import Reporter, Shown
 from tests.results import case_result
 
-from svload.model.evidence import (
-    CaseEvidence,
-    CaseLimit,
-    CaseRefusal,
-    Evidence,
-    LimitUse,
-    RefusalCount,
-)
+from svload.model.evidence import CaseEvidence, CaseLimit, CaseRefusal, Evidence, LimitUse, RefusalCount
 from svload.model.load_curve import LimitState as Bracket
 from svload.model.load_curve import LoadCurve, LoadLimit, LoadPoint
 from svload.report.charts.loads import COLOURS, GridCell, limit_grid

@@ -193,7 +193,6 @@ def test_figures_bear_units_bounds_and_limits(reported: Reporter, tmp_path: Path
     write_figures(found.run, found.findings, tmp_path)
     for side, unit in (("throughput", "/s"), ("response", " ms")):
         for width, points in WIDTHS_PT.items():
-            tree = ElementTree.parse(tmp_path / f"load-{side}-{width}.svg")
-            assert float(tree.getroot().attrib["width"]) == pytest.approx(points, abs=1)
-            texts = " ".join("".join(node.itertext()) for node in tree.iter() if node.tag.endswith("}text"))
-            assert unit in texts and "N*" in texts
+            path = tmp_path / f"load-{side}-{width}.svg"
+            assert float(ElementTree.parse(path).getroot().attrib["width"]) == pytest.approx(points, abs=1)
+            assert unit in texts(path) and "N*" in texts(path)

@@ -18,6 +18,7 @@ from tests.report.conftest import Reporter, table_of
 from svload.model.request_errors import ERRORS
 from svload.report.data.gather import gather
 from svload.report.sheets import book as layout
+from svload.report.sheets import data
 from svload.report.sheets.book import Book, unique_headers, wide
 from svload.report.sheets.data import VARIABLES
 from svload.report.sheets.workbook import write_workbook
@@ -179,31 +180,12 @@ def test_headings_of_a_table_are_unique_whatever_their_case() -> None:
 
 
 def test_too_many_requests_are_left_out(plain: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from svload.report.data.gather import gather
-    from svload.report.sheets import data
-    from svload.report.sheets.workbook import write_workbook
-
     monkeypatch.setattr(data, "MOST_PROBE_ROWS", 1000)
     write_workbook(gather(plain.run, plain.findings), tmp_path / "small.xlsx")
     book = openpyxl.load_workbook(tmp_path / "small.xlsx", data_only=True)
     assert 500 < book["probe rows"].max_row - 1 <= 1000
     guide = " ".join(str(row[1]) for row in book["Guide"].iter_rows(max_col=2, values_only=True) if row[1])
     assert "probe.parquet has those of" in guide
-
-
-@pytest.mark.parametrize(
-    ("key", "expected"),
-    [
-        ("probe.response.p99.9", "probe: response p99.9, s"),
-        ("probe.throughput", "probe: throughput, 1/s"),
-        ("probe.success_rate", "probe: success rate"),
-        ("backend.cpu.mean", "backend: CPU mean, cores"),
-        ("backend.memory.max", "backend: memory max, bytes"),
-        ("whatever", "whatever"),
-    ],
-)
-def test_a_heading_carries_its_unit(key: str, expected: str) -> None:
-    assert layout.heading(key) == expected
 
 
 def test_an_axis_is_logarithmic_only_where_all_values_can_stand_on_it() -> None:

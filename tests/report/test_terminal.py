@@ -43,7 +43,7 @@ from svload.report.terminal.console import MOST_LINES
 from svload.report.terminal.tables import show_comparison, show_findings, show_plan, show_probe, show_rows
 from svload.report.terminal.why import show_why
 from svload.report.wording.claimed import claimed
-from svload.report.wording.spelling import cause, instrument_line, instrument_words
+from svload.report.wording.spelling import instrument_line, instrument_words
 
 REPORTS = ["plain", "mixed", "hostile", "refused", "one", "overloaded", "unmeasured"]
 
@@ -199,26 +199,6 @@ def test_why_in_words(reported: Reporter, shown: Shown, snapshot: SnapshotAssert
     assert shown(show_why, doubted(plain, {}), None) == snapshot(name="clean run")
     unsealed = evolve(plain, trials=(), sealed_trials=0)
     assert shown(show_why, unsealed, None).startswith("no trial of this run is sealed yet\n")
-
-
-def test_why_lists_every_doubtful_check_with_its_remedy(reported: Reporter, shown: Shown) -> None:
-    findings = reported("refused").findings
-    trial = findings.trials[0]
-    text = shown(show_why, trial, findings, width=2000)
-    for check in trial.verdict.checks:
-        assert (check.sentence in text) is (check.measured and check.grade != "VALID")
-        assert cause(check.check) in text or check.grade == "VALID"
-        assert f"{check.check}:" not in text
-    assert trial.verdict.remedy in text
-
-
-def test_why_says_which_numbers_rest_on_few_requests(reported: Reporter, shown: Shown) -> None:
-    """Also of a rough one."""
-    findings = doubted(reported("plain").findings, {"TC0.r1": {MEDIAN: "WEAK"}})
-    first, *_ = findings.trials
-    few = {key: evolve(first.metrics[key], weak=key in (MEDIAN, TAIL)) for key in first.metrics}
-    text = shown(show_why, evolve(first, metrics=few), findings, width=2000)
-    assert text.count("few requests") == 2
 
 
 @pytest.mark.parametrize("width", [80, 100, 120])
