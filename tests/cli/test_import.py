@@ -87,10 +87,7 @@ def test_locusts_final_statistics_are_a_table(svload: Say, tmp_path: Path) -> No
         ("import stats.txt", "its first line matches no known format"),
         ("import results.jtl --factor 9", "--factor takes a name"),
         ("import results.jtl --factor case", "“case” is a column of svload's own table of cases"),
-        (
-            "import results.jtl --factor request",
-            "svload: factors.request: “request” is a reserved word",
-        ),
+        ("import results.jtl --factor request", "svload: factors.request: “request” is a reserved word"),
         ("import", "Missing argument"),
         ("export latest --format jtl", "There is no run"),
     ],

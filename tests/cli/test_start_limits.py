@@ -21,13 +21,9 @@ MIB = 1 << 20
 NEEDED = 5 + limits.LEAST_TASKS
 LOW = {
     "as-140M": (resource.RLIMIT_AS, 140 * MIB, "memory is 140 MiB", "ulimit -v 3145728"),
-    "as-1.5G": (resource.RLIMIT_AS, 1_500_000 << 10, "memory is 1465 MiB", "ulimit -v 3145728"),
     "data-200M": (resource.RLIMIT_DATA, 200 * MIB, "memory for data is 200 MiB", "ulimit -d 1048576"),
-    "data-900M": (resource.RLIMIT_DATA, 900 * MIB, "memory for data is 900 MiB", "ulimit -d 1048576"),
     "fsize-1M": (resource.RLIMIT_FSIZE, MIB, "the size of one file is 1 MiB", "ulimit -f 262144"),
-    "fsize-100M": (resource.RLIMIT_FSIZE, 100 * MIB, "the size of one file is 100 MiB", "ulimit -f 262144"),
     "nofile-40": (resource.RLIMIT_NOFILE, 40, "open files is 40", "ulimit -n 128"),
-    "nofile-100": (resource.RLIMIT_NOFILE, 100, "open files is 100", "ulimit -n 128"),
 }
 ENOUGH = {need.flag: (need.limit, need.least) for need in limits.NEEDS}
 
