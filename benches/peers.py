@@ -123,9 +123,12 @@ class Tool:
         """Return whether it can do the job."""
         paced = job.rate_rps is not None
         needs = {
-            "redis" if job.depth else "http": True, "pace": paced, "new": job.new,
-            "tls": job.scheme == "https", "http2": job.streams > 0,
-        }  # fmt: skip
+            "redis" if job.depth else "http": True,
+            "pace": paced,
+            "new": job.new,
+            "tls": job.scheme == "https",
+            "http2": job.streams > 0,
+        }
         able = all(one in self.can_do.split() for one, is_needed in needs.items() if is_needed)
         return able and (paced or not self.variant)
 

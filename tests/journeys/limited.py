@@ -193,8 +193,8 @@ def _use(trial: TrialData, held: Held, from_s: float, to_s: float) -> float:
 
 class Moment(NamedTuple):
     """`victim` is killed `delay_s` after the `told`th fault was carried out (0: after the command's
-    start): the command itself (controller); the lower process of the agent (agent); the one above it (keeper);
-    all three at once, so that no process is left to undo anything (all)."""
+    start): the command itself (controller); the lower process of the agent (agent); the one above it
+    (keeper); all three at once, so that no process is left to undo anything (all)."""
 
     victim: str
     told: int
