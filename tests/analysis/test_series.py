@@ -309,7 +309,8 @@ SWING = 10 * (1 + 0.5 * np.sin(25 * TURN))
         (10 * (1 + 0.207 * np.sin(12 * TURN)) + 10 * noise(0.0, 12), (), False),
         (10 * (1 + 0.211 * np.sin(12 * TURN)) + 10 * noise(0.0, 12), (), True),
         # small waves, few cycles, short series
-        (10 * (1 + 0.05 * np.sin(10 * TURN)), (), False),
+        (10 * (1 + 0.09 * np.sin(10 * TURN)), (), False),
+        (10 * (1 + 0.12 * np.sin(10 * TURN)), (), True),
         (10 * (1 + 0.5 * np.sin(2 * TURN)), (), False),
         (np.ones(50), (), False),
         (np.zeros(SIZE), (), False),
@@ -349,6 +350,15 @@ CYCLES_S = (0.0102, 0.026, 0.0515, 0.06, 0.073, 0.13)
 def test_users_of_a_server_that_sleeps_a_fixed_time_make_no_wave(cycle_s: float, apart: float) -> None:
     counts = sleeping(cycle_s, apart)
     assert wave_in(counts, *of_cycles(counts.sum() / 4)) is None
+
+
+@pytest.mark.parametrize("cycles", [0.0, 3.0, 39.0, 40.0, 200.0, 600.0, 1e6])
+def test_a_point_holds_as_many_cycles_as_make_its_edges_small(cycles: float) -> None:
+    points, least = of_cycles(cycles)
+    assert points <= 60
+    assert least >= max(0.1, points / max(cycles, 1.0))
+    assert (points >= 20) is (cycles >= 40), "too few points are none"
+    assert (least == 0.1) is (cycles >= 200 or points == 0)
 
 
 FIRST, EARLY, ACROSS_HALF = (0, 30), (150, 170), (290, 320)
