@@ -41,7 +41,6 @@ OTHERWISE = {
     "lab/builds.py": (1, "a file that is locked"),
     "lab/files.py": (2, "a file that is locked, and files in a new folder that is renamed"),
     "lab/kits/swift.py": (1, "a file that is locked"),
-    "lab/setup.py": (1, "a file that is locked"),
     "run/kept.py": (2, "a child's log, and a file that is locked"),
     "store/foreign/run.py": (2, "a study in a folder that only this command knows"),
     "store/layout.py": (1, "a link, made beside and renamed"),
