@@ -6,6 +6,8 @@ import os
 import signal
 import socket
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -84,6 +86,23 @@ def test_its_service_has_the_congestion_control_asked_for(linked: Agent) -> None
         assert found.rstrip(b"\0").decode() == control
     with pytest.raises(SvloadError, match="congestion"):
         linked.prepare([MakeLink(name="web", limits=LinkLimits(congestion="nonsense"))])
+
+
+@pytest.mark.timing
+def test_bytes_come_at_its_rate_and_those_of_a_link_without_one_at_once(linked: Agent) -> None:
+    for limits, least_s, most_s in ((LinkLimits(rate_bytes_per_s=RATE), 0.7, 1.3), (LinkLimits(), 0.0, 0.5)):
+        [made] = linked.prepare([MakeLink(name="web", limits=limits)])
+        with served(made) as listener, connected(linked, listener) as client, listener.accept()[0] as server:
+            began = time.monotonic()
+            sender = threading.Thread(target=server.sendall, args=(bytes(RATE),))
+            sender.start()
+            got = 0
+            while got < RATE:
+                got += len(client.recv(1 << 20))
+            took_s = time.monotonic() - began
+            sender.join()
+        linked.prepare([DropLink(name="web")])
+        assert least_s <= took_s < most_s
 
 
 def test_two_linked_services_and_one_that_is_not_reach_each_other(linked: Agent) -> None:
