@@ -86,6 +86,8 @@ class FakeMachine:
         self.cores = SimpleNamespace(load=tuple(range(cores)), servers=(), pinned=False)
 
     def offset(self) -> Offset:
+        if self.agent.fails == "clock":
+            raise ValueError("a clock was set meanwhile")
         return Offset(AHEAD_NS, 1_000, time.monotonic_ns(), 2_000)
 
 
@@ -207,6 +209,11 @@ def test_a_server_that_dies_before_the_start_died_at_0(
     monkeypatch.setattr(machine.agent, "prepare", slow)
     made.load([share("a")], {}, tmp_path, may_end=may_end)
     assert offsets == [0]
+
+
+def test_a_clock_that_is_set_during_its_measurement_fails_the_load(fleet: Any, tmp_path: Path) -> None:
+    with pytest.raises(SvloadError, match="the clock of h1: a clock was set meanwhile"):
+        fleet(FakeMachine("h1", fails="clock")).load([share("a")], {}, tmp_path)
 
 
 def test_a_stopped_load_has_no_clocks_of_an_earlier_one(fleet: Any, tmp_path: Path) -> None:

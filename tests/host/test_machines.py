@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import itertools
 import subprocess
-import threading
 import time
 from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
-from tests.bounds import HANG_S
 
 from svload.host import Agent, LocalMachine, Machine
 from svload.host.agent.files import PART_BYTES
 from svload.host.machine import linux
-from svload.host.machines import cluster
 from svload.host.machines.base import offset_by_agent
 from svload.host.machines.cluster import _first_line, _machines
 from svload.host.machines.dask_carrier import DaskCarrier
 from svload.host.machines.reach import Reach
-from svload.host.machines.remote import RemoteMachine
 from svload.model.errors import SvloadError, fail
 
 pytestmark = pytest.mark.truth
@@ -51,18 +46,6 @@ def test_offset_of_this_machines_clock(machine: LocalMachine, monkeypatch: pytes
     assert linux.namespace("time", 0) == ""
     monkeypatch.setattr("svload.host.machine.linux.namespace", lambda kind, pid: str(pid))
     assert 0 < machine.offset().bound_ns < 1_000_000_000
-
-
-def test_a_clock_that_was_set_meanwhile_fails_the_load() -> None:
-    far = RemoteMachine.__new__(RemoteMachine)
-    stamps = itertools.cycle((0, 10**15))
-    far.name, far.clock_closed, far.agent = (
-        "h1",
-        "closed",
-        cast(Agent, SimpleNamespace(clock=stamps.__next__)),
-    )
-    with pytest.raises(SvloadError, match="the clock of h1: no offset fits"):
-        far.offset()
 
 
 @pytest.mark.parametrize("size", [0, 1, PART_BYTES, PART_BYTES + 1, 2 * PART_BYTES + 5])
@@ -117,25 +100,6 @@ def test_a_machine_whose_agent_does_not_start_is_named_with_the_reason(raised: E
     with ExitStack() as stack, pytest.raises(SvloadError) as failed:
         _machines(stack, client, [Reach("gen1", "192.0.2.1", "", 0, "python")], "a-test")
     assert failed.value.problems[0].details == {"host": "gen1", "reason": says}
-
-
-def test_machines_are_greeted_and_closed_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
-    together = threading.Barrier(3, timeout=HANG_S)
-
-    class Waiting:
-        def __init__(self, reach: Reach, *_: object) -> None:
-            self.name = reach.name
-            together.wait()
-
-        def close(self) -> None:
-            together.wait()
-
-    monkeypatch.setattr(cluster, "RemoteMachine", Waiting)
-    monkeypatch.setattr(cluster, "DaskCarrier", lambda *_: None)
-    client: Any = SimpleNamespace(submit=lambda *_, **__: SimpleNamespace(result=lambda timeout: None))
-    reaches = [Reach(name, "192.0.2.1", "", 0, "python") for name in "abc"]
-    with ExitStack() as stack:
-        assert [one.name for one in _machines(stack, client, reaches, "a-test")] == ["a", "b", "c"]
 
 
 def test_what_a_machine_refuses_is_raised_here_and_the_machine_is_not_lost() -> None:

@@ -81,7 +81,10 @@ class MachineGenerators(Generators):
 
     def measure_offset(self) -> Offset:
         """Measure its clock now; the next start uses the result. Raises SvloadError."""
-        self._offset = self.machine.offset()
+        try:
+            self._offset = self.machine.offset()
+        except ValueError as why:
+            raise fail("generator-failed", reason=f"the clock of {self.machine.name}: {why}") from why
         return self._offset
 
     def _python(self) -> str:

@@ -44,8 +44,8 @@ class Machine(ABC):
 
     @abstractmethod
     def offset(self) -> Offset:
-        """Return its monotonic clock minus the controller's, now, with the measured bound. Raises SvloadError
-        generator-failed if a clock was set meanwhile."""
+        """Return its monotonic clock minus the controller's, now, with the measured bound. Raises ValueError
+        if a clock was set meanwhile."""
 
     def close(self) -> None:
         """End the agent and all that it started."""

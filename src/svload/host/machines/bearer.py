@@ -24,9 +24,9 @@ from svload.model.errors import SvloadError, fail, refusal_line
 
 SILENCE_S = 4.0
 """After this time without a message the controller counts as gone: load ends within 5 s of its death."""
-_GREETED_WITHIN_S = 10.0
-"""The limit before the first greeting, when there is no load: the controller greets each machine as soon as
-its bearer is up, unless it has given up waiting for it."""
+_GREETED_WITHIN_S = 60.0
+"""The limit before the first greeting, when there is no load: machines are greeted one by one, and some are
+slower by many seconds."""
 _BUSY_WITHIN_S = 10.0
 """How long another run's lock is waited for: a bearer whose controller was killed releases it within 5 s."""
 _LOOK_S = 0.25
@@ -46,9 +46,7 @@ class Bearer:
         from svload.host.agent.client import start_agent
         from svload.host.agent.folders import labs_dir
         from svload.host.agent.leftovers import finish_leftovers
-        from svload.host.machine.conditions import machine
 
-        self._machine = machine().model_dump(mode="json")
         with contextlib.ExitStack() as stack:
             _hold_machine(stack, name, owner, word, controller)
             self._left = finish_leftovers()
@@ -85,11 +83,13 @@ class Bearer:
     async def hello(self) -> dict[str, Any]:
         """Return the agent's facts, its folder, what the machine can carry, what killed svloads had left
         there, and the port of its clock, or why there is none."""
+        from svload.host.machine.conditions import machine
+
         self._heard = time.monotonic()
         return {
             "greeting": dict(self._agent.greeting),
             "dir": str(self._agent.dir),
-            "machine": self._machine,
+            "machine": machine().model_dump(mode="json"),
             "pid": os.getpid(),
             "left": [(one.lab, one.what, one.undone, str(one.journal)) for one in self._left],
             "clock_port": self._port,

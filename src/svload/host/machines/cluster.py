@@ -15,7 +15,6 @@ import secrets
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -118,8 +117,6 @@ def _workers(stack: ExitStack, reaches: Sequence[Reach], pems: Pems, scheduler: 
         process = _start(stack, words, log)
         _tell(process, {"pems": pems, "scheduler": scheduler, "name": reach.name, "port": port})
         started.append(_Started(reach, process, log))
-    for one in started:  # all before the first is waited for
-        stack.callback(_hang_up, one.process)
     deadline = time.monotonic() + _WORKER_WITHIN_S
     problems = [_why_not(one) for one in started if _first_line(one.process, deadline) is None]
     if problems:
@@ -152,21 +149,13 @@ def _machines(stack: ExitStack, client: Client, reaches: Sequence[Reach], owner:
         )
         for one in reaches
     ]  # fmt: skip
-    deadline = time.monotonic() + _AGENT_WITHIN_S
-
-    def greeted(one: Reach, future: Any) -> RemoteMachine:
-        actor = future.result(timeout=max(1.0, deadline - time.monotonic()))
-        return RemoteMachine(one, DaskCarrier(one.name, actor), word)
-
-    pool = ThreadPoolExecutor(len(reaches), thread_name_prefix="svload-greet")
-    stack.callback(pool.shutdown, wait=False)
-    greetings = [pool.submit(greeted, one, future) for one, future in zip(reaches, asked, strict=True)]
     machines: list[RemoteMachine] = []
-    stack.callback(_close, machines)
     problems: list[Problem] = []
-    for one, greeting in zip(reaches, greetings, strict=True):
+    deadline = time.monotonic() + _AGENT_WITHIN_S
+    for one, future in zip(reaches, asked, strict=True):
         try:
-            machines.append(greeting.result())
+            actor = future.result(timeout=max(1.0, deadline - time.monotonic()))
+            machine = RemoteMachine(one, DaskCarrier(one.name, actor), word)
         except SvloadError as why:
             problems += why.problems
         except Exception as why:  # raised by the bearer's start there, or by Dask
@@ -174,15 +163,12 @@ def _machines(stack: ExitStack, client: Client, reaches: Sequence[Reach], owner:
             if not isinstance(why, TimeoutError):
                 reason = f"{type(why).__name__}: {why}"
             problems.append(Problem("fleet-worker", {"host": one.name, "reason": reason}))
+        else:
+            stack.callback(machine.close)
+            machines.append(machine)
     if problems:
         raise SvloadError(*problems)
     return machines
-
-
-def _close(machines: Sequence[RemoteMachine]) -> None:
-    """End their agents side by side."""
-    with ThreadPoolExecutor(max(1, len(machines)), thread_name_prefix="svload-close") as pool:
-        list(pool.map(RemoteMachine.close, machines))
 
 
 def _start(stack: ExitStack, words: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
@@ -199,16 +185,11 @@ def _start(stack: ExitStack, words: Sequence[str], log: Path) -> subprocess.Pope
     return process
 
 
-def _hang_up(process: subprocess.Popen[bytes]) -> None:
-    """Close its input, at which it ends."""
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a process by closing its input; otherwise it is killed."""
     with contextlib.suppress(OSError):
         if process.stdin is not None:
             process.stdin.close()
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a process by closing its input; otherwise it is killed."""
-    _hang_up(process)
     try:
         process.wait(_END_WITHIN_S)
     except subprocess.TimeoutExpired:

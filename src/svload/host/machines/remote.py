@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,6 @@ from svload.host.clock.offset import Offset, estimate
 from svload.host.machines.base import Machine, offset_by_agent
 from svload.host.machines.reach import Reach
 from svload.model import conditions
-from svload.model.errors import fail
 from svload.model.plan import Room
 
 if TYPE_CHECKING:
@@ -54,16 +54,13 @@ class RemoteMachine(Machine):
 
     def offset(self) -> Offset:
         """Measure the offset by a connection, or by the agent's messages, with a wider bound."""
-        try:
-            if not self.clock_closed:
-                try:
-                    with exchange.connect(self.address, self._clock_port, self._word) as connection:
-                        return estimate(exchange.ping_pong(connection).monotonic)
-                except OSError as why:
-                    self.clock_closed = why.strerror or str(why)
-            return offset_by_agent(self.agent)
-        except ValueError as why:
-            raise fail("generator-failed", reason=f"the clock of {self.name}: {why}") from why
+        if not self.clock_closed:
+            try:
+                with exchange.connect(self.address, self._clock_port, self._word) as connection:
+                    return estimate(exchange.ping_pong(connection).monotonic)
+            except OSError as why:
+                self.clock_closed = why.strerror or str(why)
+        return offset_by_agent(self.agent)
 
 
 class CarriedAgent(Agent):
@@ -77,6 +74,11 @@ class CarriedAgent(Agent):
 
     def ask(self, kind: str, bound_s: float, **fields: Any) -> dict[str, Any]:
         return answered(self._carrier.ask(kind, bound_s, fields))
+
+    @contextlib.contextmanager
+    def joined(self) -> Iterator[None]:
+        """Refuse, since no thread of this machine can join a network there."""
+        yield
 
     def close(self) -> None:
         self._carrier.close()
