@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from svload.analysis import limits
 from svload.fleet.inventory import Member
 from svload.host.clock.exchange import Link
 from svload.host.clock.offset import WIDEST_NS, Offset
@@ -17,8 +18,6 @@ LEAST_FREE_BYTES = 2_000_000_000
 """Space for svload, its libraries, and their packages during installation."""
 MOST_WALL_OFF_NS = 1_000_000_000
 """Wall clocks only date moments in logs and certificates; loads start by offsets of the monotonic ones."""
-_FINE_CLOCKS = ("tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_page", "xen")
-"""Clock sources that count a core's own ticks; others cost, or are coarse by, 2 µs or more."""
 _OWN_FILES = 64
 """Descriptors that a generator has besides its connections."""
 
@@ -111,8 +110,8 @@ def against(member: Member, facts: Mapping[str, Any], wall: Offset | None) -> li
 def notes(facts: Mapping[str, Any], clock: Offset | None, answer: Mapping[str, Any]) -> list[str]:
     """Return sentences on what bounds the machine."""
     found = []
-    if facts.get("clock_source") not in _FINE_CLOCKS:
-        source = facts.get("clock_source") or "unknown"
+    source = facts.get("clock_source") or "unknown"
+    if limits.CLOCK_READS_S.get(source, limits.COARSE_CLOCK_S) > 0:
         found.append(
             f"its clock source is {source}: reading it may take so long that ranges of times are wider"
         )

@@ -318,7 +318,8 @@ def _rests_on(claim: Claim) -> str:
 def _turns(claim: Claim) -> str:
     if claim.turns is None:
         return ""
-    late = f"; in {percent_words(claim.turns.in_flight)} of them a request was still in flight while the next turn was measured"
+    share = percent_words(claim.turns.in_flight)
+    late = f"; in {share} of them a request was still in flight while the next turn was measured"
     return f"{count_words(claim.turns.rounds, 'round')}, both sides up at once{late if claim.turns.in_flight else ''}"
 
 
