@@ -231,16 +231,16 @@ def _of_builds() -> Iterator[Question]:
             yield Question(name, "run", options, study, answered, goals, GATE_S)
 
 
-def _goal(share: float) -> dict[str, Goal]:
+def _goal(share: float, wrong: float = 1 / 20) -> dict[str, Goal]:
     """Return goals with this share of right answers, and half of it beside 50 % strangers."""
-    return {"": Goal({20: share, 35: share, 50: share / 2})}
+    return {"": Goal({20: share, 35: share, 50: share / 2}, wrong)}
 
 
 QUESTIONS = (
     *_of_builds(),
     Question("pools", "run", (), POOLS, _directions(True), _goal(1.0), half_from=50),
     Question("limits", "run", (), LIMITS, _thresholds, _goal(1.0), half_from=50),
-    Question("capacity", "capacity", CAPACITY_OPTIONS, CAPACITY, _capacity, _goal(0.9), half_from=50),
+    Question("capacity", "capacity", CAPACITY_OPTIONS, CAPACITY, _capacity, _goal(0.9, 1 / 10), half_from=50),
     Question("demo", "demo", (), "", _directions(True, False, False), _goal(0.8), half_from=50),
 )
 
