@@ -9,7 +9,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.analysis.conftest import Bench, bench_of, with_counter, with_group, with_table
+from tests.analysis.conftest import (
+    Bench,
+    bench_of,
+    with_conditions,
+    with_counter,
+    with_group,
+    with_readings,
+    with_table,
+)
 from tests.analysis.queues import read
 from tests.evolve import evolve
 from tests.support import make_run
@@ -170,6 +178,21 @@ def test_an_incomplete_run_says_so(closed: Bench) -> None:
     assert (found.complete, found.sealed_trials, found.planned_trials) == (False, 5, 12)
     assert found.attempts == ({"attempt": "TC0.r1-1"},)
     assert judge_run(closed.lock, closed.configs, []).cases[0].instrument is None
+
+
+def test_what_only_the_sum_of_effects_makes_weak_has_a_reason(closed: Bench) -> None:
+    """The planted core is 3.5 % slower after the load, and the hypervisor takes 2 % of one; each alone leaves the
+    number VALID."""
+    trial = closed.trial("TC0.r1")
+    config = evolve(closed.config(trial), thresholds=("background.response.p50 < 10 s",))
+    stolen = with_readings(trial, "host", "steal_seconds_total", lambda at, _: 0.02 * at, "cpu1")
+    slowed = with_conditions(trial, after={"calibration_ns": 41_400.0})
+    both = with_conditions(stolen, after={"calibration_ns": 41_400.0})
+    *alone, found = (judge_trial(one, config).verdict for one in (stolen, slowed, both))
+    assert [(one.instrument, one.reasons) for one in alone] == [("VALID", ())] * 2
+    assert (found.instrument, found.checks[-1].check) == ("WEAK", "combined")
+    assert found.reasons == (found.checks[-1].sentence,)
+    assert "(calibration, generator-harm, steal). The true background.response.p50" in found.reasons[0]
 
 
 def test_the_remedy_of_the_worst_check_is_the_trials(closed: Bench) -> None:

@@ -27,7 +27,7 @@ from svload.analysis.failures import failures_of
 from svload.analysis.limits import ANALYSIS_VERSION
 from svload.analysis.measures import measure_trial
 from svload.analysis.outages import healthy, of_all_requests, outages_of, whole_window
-from svload.analysis.ranges import Ranges
+from svload.analysis.ranges import Ranges, effect
 from svload.analysis.recovery import disturbing, fault_results, undisturbed
 from svload.analysis.sentences import findings_of, floor_told, late_bodies
 from svload.analysis.series import CaseCut, Cut, case_cut, own_cut, settled_ns, stops_of
@@ -102,6 +102,7 @@ def judge_trial(
         metrics = growing(metrics, overloaded_groups(context))
     beliefs = Beliefs(checks)
     metrics = beliefs.fill(metrics)
+    checks = (*checks, *_combined(beliefs, checks, asked))
     replicate, block = _place(trial)
     return TrialResult(
         trial=trial.summary.trial,
@@ -361,6 +362,28 @@ def _grades(
         belief = metrics[name].belief if name in metrics else beliefs.of(name)
         found[name] = belief.grade if belief else "VALID"
     return found
+
+
+def _combined(
+    beliefs: Beliefs, checks: Sequence[CheckResult], asked: Iterable[MetricRef]
+) -> Iterator[CheckResult]:
+    """Yield a result for the numbers asked for that are WEAK only by the sum of what several checks report."""
+    found = {name: belief for name in map(str, asked) if (belief := beliefs.of(name)) is not None}
+    alone = {name for name in found for check in checks if check.on(name) != "VALID"}
+    harms = [
+        Harm(number=name, grade="WEAK", below=belief.below, above=belief.above)
+        for name, belief in found.items()
+        if belief.grade == "WEAK" and name not in alone
+    ]
+    if harms:
+        names = dict.fromkeys(doubt for one in harms for doubt in found[one.number].doubts)
+        yield CheckResult(
+            check="combined",
+            grade="WEAK",
+            sentence=f"Each within 5 %, several effects add up ({', '.join(names)}). {effect(harms)}",
+            remedy="Measure when the machine is quieter.",
+            harms=tuple(harms),
+        )
 
 
 def _verdict(

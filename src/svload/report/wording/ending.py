@@ -127,7 +127,9 @@ def _concludes_nothing(findings: Findings) -> str:
     return ""
 
 
-MACHINES_DOING = frozenset(("others-cpu", "steal", "run-queue", "hiccups", "generator-harm", "calibration"))
+MACHINES_DOING = frozenset(
+    ("others-cpu", "steal", "run-queue", "hiccups", "generator-harm", "calibration", "combined")
+)
 """Checks that fail because of other activity on the machine."""
 
 

@@ -394,6 +394,7 @@ _CAUSES = {
     "clocks": "the clock was set or is too coarse",
     "tcp-loss": "TCP segments were lost",
     "steadiness": "the numbers drifted during the load",
+    "combined": "several small effects add up",
     "imported-instrument": "the other tool's own delays are unknown",
     # broken: the load or the instrument was not what the study asked for
     "accounting": "the load was not as requested, or its counts do not add up",
