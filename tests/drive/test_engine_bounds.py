@@ -1,17 +1,26 @@
-"""Bounds of a study equal the engine's: it accepts the largest value and refuses the next."""
+"""The engine takes what a study may ask for: every word, and the largest value, but not the next."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import pytest
 
 from svload import _native
 from svload.drive.share import executor_spec as executor
 from svload.drive.share.request_spec import BodySpec, RequestSpec, SizeLaw, TextPart
-from svload.drive.share.spec import EndpointSpec, GroupSpec, Http2Spec, ScenarioSpec, ShareSpec, StepSpec
+from svload.drive.share.spec import (
+    EndpointSpec,
+    FeederSpec,
+    GroupSpec,
+    Http2Spec,
+    ScenarioSpec,
+    ShareSpec,
+    StepSpec,
+    TlsSpec,
+)
 from svload.drive.share.write import text_of
 from svload.model import bounds
 from svload.model.bounds import Bound
@@ -84,6 +93,27 @@ def test_the_engine_takes_as_much_as_a_study_may_ask_for_and_no_more(name: str) 
     bound, made = BOUNDS[name]
     assert fault(made(bound.most)) is None
     assert name in WIDER or fault(made(bound.most + 1)) is not None
+
+
+ROW = {"table": "t", "take": "walk"}
+NAMED: dict[str, Any] = {"server_name": "web", "ca_pem": None}
+RATE = {"rate_rps": 1, "max_vus": 1}
+WORDED: dict[type, Callable[..., ShareSpec]] = {
+    GroupSpec: with_group,
+    FeederSpec: lambda **word: with_group(feeders={"row": FeederSpec(**ROW | word)}),
+    TlsSpec: lambda **word: replace(
+        SHARE, endpoints={ORIGIN: EndpointSpec(address="a:1", tls=TlsSpec(**NAMED | word))}
+    ),
+    executor.ConstantArrivalRate: lambda **word: with_executor(executor.ConstantArrivalRate(**RATE | word)),
+}
+
+
+@pytest.mark.parametrize("kind", WORDED)
+def test_the_engine_knows_every_word(kind: type) -> None:
+    for field, words in get_type_hints(kind).items():
+        if get_origin(words) is Literal and field != "kind":
+            found = {one: fault(WORDED[kind](**{field: one})) for one in (*get_args(words), "?")}
+            assert [one for one, why in found.items() if "unknown variant" in str(why)] == ["?"], field
 
 
 def test_turns_hold_the_whole_load() -> None:

@@ -1,6 +1,6 @@
 """The share, with the names, fields, units and defaults of engine/engine/src/share.rs.
 
-tests/drive/test_share_mirror.py checks that both are equal: a new field needs a line here and one there.
+The engine refuses a field or a word that it does not know: a new field needs a line here and one there.
 """
 
 from __future__ import annotations
