@@ -22,8 +22,6 @@ from svload import _native, api
 from svload.api.studies import case_configs, load_lock
 from svload.drive.refusals import encoded_rows
 from svload.model.errors import SvloadError
-from svload.run import configs
-from svload.study import requests
 
 pytestmark = pytest.mark.truth
 COLUMN = {"feeder": "row", "column": "v"}
@@ -257,9 +255,9 @@ measure: {duration: 1s, replicates: 1}
 """
 
 
-def cautions(folder: Path, *rows: str, path: str = "find") -> list[str]:
+def cautions(folder: Path, *rows: str) -> list[str]:
     """Write the study with these rows of its table; return what `plan` warns of."""
-    (folder / "study.yaml").write_text(STUDY.replace("find?q", f"{path}?q"))
+    (folder / "study.yaml").write_text(STUDY)
     (folder / "words.csv").write_text("\n".join(["text,number", *rows, ""]))
     return list(api.plan(str(folder), api.Choices(out=folder))["cautions"])
 
@@ -284,29 +282,7 @@ COMMITTED = sorted(
 )
 
 
-def is_sent_as_it_stands(file: Path, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Return whether no row of its tables is encoded, and no URL is normalised to another."""
-    lock = load_lock(str(file), api.Choices())
-    found = case_configs(lock)
-    with monkeypatch.context() as patch:
-        patch.setattr(requests, "sent_as", str)
-        patch.setattr(requests, "encoded", str)
-        patch.setattr(configs, "_latest", (None, {}))  # made before
-        typed = case_configs(lock)
-    same = [config.groups for config in found.values()] == [config.groups for config in typed.values()]
-    return same and not list(encoded_rows(found.values(), file.parent))
-
-
 @pytest.mark.parametrize("file", COMMITTED, ids=lambda file: str(file.relative_to(ROOT)))
-def test_what_committed_studies_send_stays_as_it_was(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert is_sent_as_it_stands(file, monkeypatch)
-
-
-@pytest.mark.parametrize(
-    ("path", "word", "same"), [("find", "red", True), ("ü", "red", False), ("find", "a&b", False)]
-)
-def test_a_change_of_what_is_sent_is_seen(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, word: str, same: bool
-) -> None:
-    cautions(tmp_path, f"{word},1", path=path)
-    assert is_sent_as_it_stands(tmp_path / "study.yaml", monkeypatch) == same
+def test_no_row_of_a_committed_study_is_encoded(file: Path) -> None:
+    configs = case_configs(load_lock(str(file), api.Choices())).values()
+    assert list(encoded_rows(configs, file.parent)) == []

@@ -1,4 +1,4 @@
-"""nginx, Node and uvicorn decode the values that the engine encoded: each answers with what it understood."""
+"""nginx and Node decode the values that the engine encoded: each answers with what it understood."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.drive.test_encoding import COLUMN, ODD, posted, share, text
-from tests.servers import free_port, python_with, running
+from tests.servers import free_port, nginx, running
 
 from svload import _native
 from svload.model.typed_url import sent_as
 
 pytestmark = pytest.mark.real
 
-HERE = Path(__file__).parents[2]
 NODE = """
 require('http').createServer((request, response) => {
   const url = new URL(request.url, 'http://h'), parts = [];
@@ -31,37 +30,7 @@ require('http').createServer((request, response) => {
   });
 }).listen(Number(process.argv[2]), '127.0.0.1');
 """
-ASGI = """
-import json
-from urllib.parse import parse_qs, unquote
-
-async def app(scope, receive, send):
-    if scope["type"] != "http":
-        return
-    body, more = b"", True
-    while more:
-        part = await receive()
-        body, more = body + part.get("body", b""), part.get("more_body", False)
-    kind = dict(scope["headers"]).get(b"content-type", b"")
-    query = parse_qs(scope["query_string"].decode(), keep_blank_values=True)
-    if b"json" in kind:
-        told = json.loads(body)["v"]
-    elif b"form" in kind:
-        told = parse_qs(body.decode(), keep_blank_values=True)["v"][0]
-    else:
-        told = unquote(scope["raw_path"].decode().split("/")[2]) + "\\n" + query["q"][0]
-    await send({"type": "http.response.start", "status": 200, "headers": []})
-    await send({"type": "http.response.body", "body": told.encode()})
-"""
-NGINX = """
-daemon off; pid {folder}/pid; error_log {folder}/error.log; worker_processes 1;
-events {{}}
-http {{
-  access_log off; client_body_temp_path {folder}; proxy_temp_path {folder}; fastcgi_temp_path {folder};
-  uwsgi_temp_path {folder}; scgi_temp_path {folder}; merge_slashes off;
-  server {{ listen 127.0.0.1:{port}; location / {{ return 200 "$uri\\n$http_x_value"; }} }}
-}}
-"""
+NGINX = 'merge_slashes off; location / { return 200 "$uri\\n$http_x_value"; }'
 SIGNS = st.characters(exclude_categories=["Cs"])
 VALUES = st.lists(
     st.text(SIGNS, max_size=20) | st.text('/?&=#%+"\\ 4a1ü;<>{}', max_size=12), min_size=5, max_size=40
@@ -69,22 +38,13 @@ VALUES = st.lists(
 ROUNDS = settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
-@pytest.fixture(scope="module", params=["node", "uvicorn"])
-def port(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, needs: Any
-) -> Iterator[int]:
+@pytest.fixture(scope="module")
+def port(tmp_path_factory: pytest.TempPathFactory, needs: Any) -> Iterator[int]:
     """Start a server that answers with the values it understood."""
-    folder, port = tmp_path_factory.mktemp(request.param), free_port()
-    if request.param == "node":
-        needs("node")
-        (folder / "server.js").write_text(NODE)
-        command = ["node", str(folder / "server.js"), str(port)]
-    else:
-        (folder / "app.py").write_text(ASGI)
-        python = python_with(HERE / "studies/002-factorial-redis/target/requirements.txt")
-        module = ["-m", "uvicorn", "--app-dir", str(folder), "--log-level", "warning"]
-        command = [str(python), *module, "--port", str(port), "app:app"]
-    with running(command, port, folder / "log"):
+    needs("node")
+    folder, port = tmp_path_factory.mktemp("node"), free_port()
+    (folder / "server.js").write_text(NODE)
+    with running(["node", str(folder / "server.js"), str(port)], port, folder / "log"):
         yield port
 
 
@@ -113,9 +73,7 @@ def test_nginx_reads_paths_and_headers(tmp_path: Path, needs: Any) -> None:
     """It resolves `..` after decoding, and refuses a NUL, so these are left out."""
     needs("nginx")
     port = free_port()
-    config = tmp_path / "nginx.conf"
-    config.write_text(NGINX.format(folder=tmp_path, port=port))
-    with running(["nginx", "-c", str(config), "-p", str(tmp_path)], port, tmp_path / "log"):
+    with running(nginx(tmp_path, port, NGINX), port, tmp_path / "log"):
         signs = st.characters(exclude_categories=["Cs"], exclude_characters="\0.")
 
         @given(values=st.lists(st.text(signs, max_size=20), min_size=5, max_size=40))
@@ -129,8 +87,8 @@ def test_nginx_reads_paths_and_headers(tmp_path: Path, needs: Any) -> None:
         read()
 
 
-def test_typed_umlauts_reach_every_server(port: int) -> None:
-    """In a path, h11 and Node refuse raw bytes."""
+def test_typed_umlauts_reach_the_server(port: int) -> None:
+    """Node refuses raw bytes in a path."""
     path = text(sent_as("/a/straße und mehr/?q=größe & 1"))
     read_back(port, ["x"], {"path": path}, "straße und mehr\ngröße ")
 
