@@ -123,18 +123,6 @@ def test_histograms_hold_the_samples(port: int) -> None:
     assert {(interval, bucket): count for metric, interval, bucket, count in table if metric == 0} == expected
 
 
-def test_an_open_loop_asks_the_same_with_any_number_of_threads(port: int) -> None:
-    executor = {"kind": "constant-arrival-rate", "rate_rps": 300.0, "max_vus": 64, "arrivals": "poisson"}
-    runs = []
-    for threads in (1, 2):
-        tables, summary = run(share(port, executor=executor) | {"threads": threads})
-        hold_identities(summary["groups"][0])
-        samples = tables["samples"]
-        runs.append(list(zip(samples["seq"], samples["due_ns"], samples["row"], strict=True)))
-    assert runs[0] == runs[1]
-    assert [seq for seq, _, _ in runs[0]] == list(range(len(runs[0])))
-
-
 def test_a_readable_stop_fd_ends_the_load_at_once(port: int) -> None:
     reader, writer = os.pipe()
     try:

@@ -12,12 +12,11 @@ from tests.results import case_of, unpacked
 
 from svload import _native
 from svload.drive.share.cut import build_shares
-from svload.drive.share.request_spec import FeederPart as FeederPiece
-from svload.drive.share.request_spec import TakeHeader, TextPart, ValuePart
 from svload.drive.share.request_spec import TakenPart as TakenPiece
+from svload.drive.share.request_spec import TextPart, ValuePart
 from svload.drive.share.requests import Taken
 from svload.drive.share.set_up import taken_of, trial_set_up, vu_set_ups
-from svload.drive.share.spec import FeederSpec, Http2Spec, ShareSpec
+from svload.drive.share.spec import Http2Spec, ShareSpec
 from svload.drive.share.timeline import timeline
 from svload.drive.share.warm import warm_share
 from svload.drive.share.write import text_of
@@ -149,17 +148,6 @@ SET_UP = case_of(
 )
 
 
-def test_the_trial_is_set_up_by_one_iteration_that_returns_its_variables() -> None:
-    share = trial_set_up(SET_UP, 7, ENDPOINTS, ["127.0.0.0/8"], Taken())
-    (group,) = share.spec.groups
-    executor: Any = group.executor
-    assert (executor.kind, executor.iterations, executor.vus) == ("shared-iterations", 1, 1)
-    assert group.report_taken is True
-    (step,) = group.scenarios[0].steps
-    assert step.request.take == (TakeHeader("token", "X-T"),)
-    assert trial_set_up(evolve(SET_UP, set_up=()), 7, ENDPOINTS, [], Taken()) is None
-
-
 def test_each_vu_of_a_group_that_needs_it_is_set_up_with_what_the_trial_took() -> None:
     shares = vu_set_ups(SET_UP, 7, ENDPOINTS, [], Taken({"token": "t0"}))
     assert list(shares) == ["users"]
@@ -184,18 +172,6 @@ def test_set_up_speaks_http2_like_the_groups(spoken: Http2, elsewhere: bool, exp
     assert share.spec.groups[0].http2 == expected
     [each] = vu_set_ups(case, 7, ENDPOINTS, [], Taken({"token": "t0"})).values()
     assert bool(each.share.spec.groups[0].http2) == bool(spoken)
-
-
-def test_what_was_taken_goes_into_every_share_and_into_no_file() -> None:
-    taken = Taken({"token": "t0"}, {"users": {"key": ["k0", "k1", "k2"]}})
-    shares = build_shares(SET_UP, 7, timeline(SET_UP, 10**9), ENDPOINTS, [], taken=taken)
-    assert len(shares) == 2
-    for share in shares:
-        (group,) = share.spec.groups
-        assert group.request.headers == (("X-T", (ValuePart("t0"),)), ("X-K", (FeederPiece("setup", "key"),)))
-        assert group.feeders == {"setup": FeederSpec(table="setup.users", take="vu", vus_total=3)}
-        assert share.values == {"setup.users": {"key": ["k0", "k1", "k2"]}}
-        assert share.tables == ()
 
 
 def summary(taken: list[dict[str, Any]], **step: Any) -> dict[str, Any]:

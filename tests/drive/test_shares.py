@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import resource
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,7 +18,7 @@ from svload.drive.share.request_spec import BodySpec, SecretPart, TextPart, Valu
 from svload.drive.share.request_spec import FeederPart as FeederPiece
 from svload.drive.share.request_spec import SizeLaw as Law
 from svload.drive.share.requests import Taken
-from svload.drive.share.spec import EndpointSpec, GroupSpec, Http2Spec, ShareSpec
+from svload.drive.share.spec import GroupSpec, Http2Spec, ShareSpec
 from svload.drive.share.timeline import shortened, timeline
 from svload.drive.share.warm import SLOTS, warm_share
 from svload.drive.share.write import text_of
@@ -30,9 +29,7 @@ from svload.model.executors import (
     ConstantArrivalRate,
     ConstantVus,
     Executor,
-    PerVuIterations,
     RampingArrivalRate,
-    RampingVus,
     SharedIterations,
     ThinkTime,
 )
@@ -157,31 +154,6 @@ def test_a_warming_has_time_for_all_its_rows():
     """The store answers 60 requests a second."""
     assert warmed(55_000)[0].groups[0].stop_offset_ns > 55_000 / 60 * 1e9
     assert warmed(1)[0].groups[0].stop_offset_ns > 100e9
-
-
-STAGES = (Stage(duration_ns=4_000_000_000, target=9), Stage(duration_ns=6_000_000_000, target=2))
-
-
-@pytest.mark.parametrize(
-    ("executor", "stop_ns"),
-    [
-        (RampingVus(start_vus=3, stages=STAGES), 10_000_000_000),
-        (RampingArrivalRate(stages=STAGES, max_vus=9), 10_000_000_000),
-        (SharedIterations(vus=9, iterations=100), 20_000_000_000),
-        (PerVuIterations(vus=9, iterations=100), 20_000_000_000),
-    ],
-)
-def test_every_executor_is_cut_and_stops_where_its_stages_end(executor: Executor, stop_ns: int):
-    case = config(executor, 4)
-    groups, cut = background_of(case)
-    assert {group.stop_offset_ns for group in groups} == {stop_ns}
-    assert {one.kind for one in cut} == {executor.kind}
-    assert sum(one.max_vus if hasattr(one, "max_vus") else one.vus for one in cut) == 9
-    for spec in shares_of(case)[:4]:
-        # The engine reads what is written here.
-        sure = replace(spec, endpoints={"http://cache": EndpointSpec(address="127.0.0.1:1")})
-        table = {"path": ("utf8", ["/a", "/b"])}
-        assert set(_native.rehearse(text_of(sure), {"objects": table}, 5_000_000)) == {"background"}
 
 
 def test_bodies_and_graceful_stops_are_reported():
