@@ -28,10 +28,9 @@ from svload.run.leftovers import put_back
 
 
 @pytest.fixture
-def killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def killed(tmp_path: Path) -> Path:
     """Return the folder of a killed agent's lab: it made a file, and its journal also claims a folder as
     one."""
-    monkeypatch.setenv("SVLOAD_STATE", str(tmp_path))
     folder = tmp_path / "labs" / "killed"
     folder.mkdir(parents=True)
     owner = {"format": 1, "owner": "gone", "controller_pid": 1, "started_wall": 1.0, "made_folder": True}

@@ -94,18 +94,16 @@ def test_a_link_that_is_cut_is_not_its_service(child: str, code: str, what: str)
 
 
 OUT = Path("/data/runs")
-ELSEWHERE = ["/srv/u/.local/state/svload/labs/x", "/data/runs2/x", "/etc/x.csv"]
-THERE = [None, "/data/runs", b"/data/runs/a/lock", "/data", "/data/.runs.17.x1"]
 
 
-@pytest.mark.parametrize("name", ELSEWHERE)
+@pytest.mark.parametrize("name", ["/srv/u/.local/state/svload/labs/x", "/data/runs2/x", "/etc/x.csv"])
 def test_a_file_elsewhere_is_not_called_the_place_to_write_to(name: str) -> None:
     with pytest.raises(OSError, match="No space") as caught, writing(OUT):
         raise OSError(errno.ENOSPC, "No space left on device", name)
     assert caught.value.filename == name
 
 
-@pytest.mark.parametrize("name", THERE)
+@pytest.mark.parametrize("name", [None, "/data/runs", b"/data/runs/a/lock", "/data", "/data/.runs.17.x1"])
 def test_what_cannot_be_written_there_is_the_users_place(name: Any) -> None:
     with pytest.raises(SvloadError, match="/data/runs cannot be written: No space") as caught, writing(OUT):
         raise OSError(errno.ENOSPC, "No space left on device", name)

@@ -22,36 +22,14 @@ from svload.run.policies.of_study import policy_of
 from svload.study.order import first_batch
 
 
-def batch(cases: int = 3, blocks: int = 2) -> Batch:
+def batch() -> Batch:
     trials = []
-    for block, position in product(range(blocks), range(cases)):
-        case = (position * 2) % cases
+    for block, position in product(range(2), range(3)):
+        case = (position * 2) % 3
         own = {"case": f"c{case}", "replicate": block + 1, "block": block, "seed": case}
         name = trial_name(f"c{case}", block + 1)
-        trials.append(TrialPlan(trial=name, position=block * cases + position, **own))
+        trials.append(TrialPlan(trial=name, position=block * 3 + position, **own))
     return Batch(number=0, because="all", trials=tuple(trials))
-
-
-def play(plan: Batch, failing: dict[str, int]) -> list[str]:
-    """Return the order of attempts if each trial of `failing` fails this many times."""
-    sealed: set[str] = set()
-    failures: dict[str, int] = {}
-    order = []
-    while (trial := next_trial(plan, sealed, failures)) is not None:
-        order.append(trial.trial)
-        if failing.get(trial.trial, 0) > failures.get(trial.trial, 0):
-            failures[trial.trial] = failures.get(trial.trial, 0) + 1
-        else:
-            sealed.add(trial.trial)
-    return order
-
-
-def test_a_failed_trial_is_tried_once_more_at_the_end_of_its_block():
-    plan = batch()
-    names = [trial.trial for trial in plan.trials]
-    assert play(plan, {}) == names
-    first, block = names[0], [trial.trial for trial in plan.trials if trial.block == 0]
-    assert play(plan, {first: 1})[: len(block) + 1] == [*block, first]
 
 
 @given(st.sets(st.integers(0, 5)), st.dictionaries(st.integers(0, 5), st.integers(0, 3)))

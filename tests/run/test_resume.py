@@ -18,17 +18,7 @@ from svload.model.errors import SvloadError
 from svload.run import begin
 from svload.run.inputs import row_count, tables_of, write_table
 from svload.run.trust import Allowed, allow_file
-from svload.store import hold_run, unfinished_runs, write_artefact
-
-
-def test_the_newest_unfinished_run_is_found_and_a_finished_one_is_not(tmp_path: Path):
-    make_run(tmp_path, cases=2, replicates=1)
-    assert unfinished_runs(tmp_path) == []
-    with pytest.raises(SvloadError) as caught:
-        api.resume(None, api.Choices(out=tmp_path), lambda event: None)
-    assert caught.value.problems[0].code == "run-not-found"
-    open_run = make_run(tmp_path, cases=2, replicates=1, faults={"*.r1": "unsealed"})
-    assert [run.path.name for run in unfinished_runs(tmp_path)] == [open_run.path.name]
+from svload.store import hold_run, write_artefact
 
 
 def test_a_run_whose_plan_is_all_does_not_go_on(tmp_path: Path):
@@ -74,7 +64,8 @@ def test_a_table_that_was_half_written_is_made_again_unless_trials_were_measured
 
 def test_a_run_is_held_by_one_and_swept_of_what_the_dead_left(tmp_path: Path):
     run = make_run(tmp_path, cases=1, replicates=2, faults={"*.r2": "unsealed"})
-    gone, alive = a_pid_that_was(), os.getppid()
+    with subprocess.Popen(["true"]) as process:
+        gone, alive = process.pid, os.getppid()
     left = [
         run.plan / f".000.json.{gone}.tmp",
         run.trial("TC0.r2").path / f".summary.json.{gone}.tmp",
@@ -103,8 +94,3 @@ def test_a_run_that_cannot_begin_leaves_no_folder(tmp_path: Path, monkeypatch: p
     with pytest.raises(OSError, match="No space left"):
         begin(api.load_lock(write_study(tmp_path, None, 2), api.Choices()), tmp_path / "runs")
     assert list((tmp_path / "runs").iterdir()) == []
-
-
-def a_pid_that_was() -> int:
-    with subprocess.Popen(["true"]) as process:
-        return process.pid

@@ -63,7 +63,7 @@ def study(tmp_path: Path) -> Study:
 
 def lock_of(target: str, folder: Path | None = None, **asked: Any) -> Lock:
     """Return the lock of a search; `folder` is that of its runs."""
-    choices = api.Choices(out=folder or Path(target).parent / "runs", profile=asked.pop("profile", None))
+    choices = api.Choices(out=folder or Path(target).parent / "runs")
     with searched_lock(CapacityAsk(target, **asked), choices) as lock:
         return lock
 
@@ -120,7 +120,6 @@ def test_a_url_is_a_study_of_its_own(tmp_path: Path) -> None:
         ({"most": 900_000}, "capacity needs more than this machine can provide"),
         ({"least": 10, "most": 5}, "a search from 10 to 5 has no range"),
         ({"least": 20_000}, "a search from 20,000 to"),
-        ({"profile": "x"}, "--profile applies to a study"),
     ],
 )
 def test_a_mistake_of_a_url_names_its_option(tmp_path: Path, asked: dict[str, Any], text: str) -> None:
@@ -171,7 +170,6 @@ def test_a_time_out_that_was_typed_stays(tmp_path: Path, typed: str) -> None:
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ({}, "needs a criterion"),
         ({"that": "p95 == 200 ms"}, "<= or >="),
         ({"that": "speed <= 3"}, "speed"),
         ({"that": "throughput >= 500/s"}, "grows with the load"),
