@@ -55,6 +55,31 @@ profiles:
 """
 
 
+PAGE = """\
+name: t
+lab: {{web: {{kit: stone}}}}
+data: {{o: {{in: web, count: 5, size: {size}}}}}
+feeders: {{thing: {{from: o}}}}
+factors: {{how: [shared-iterations, per-vu-iterations]}}
+requests:
+  page: {request}
+traffic:
+  g: {group}
+measure: {{duration: 60s}}
+{more}
+"""
+
+
+def page_of(
+    request: str = "{get: http://web/}",
+    group: str = "{executor: constant-vus, vus: 4, request: page}",
+    size: str = "1 KiB",
+    more: str = "",
+) -> str:
+    """Return a study of one group; its one request is `page`."""
+    return PAGE.format(request=request, group=group, size=size, more=more)
+
+
 Study = str | bytes | dict[str, Any]
 
 

@@ -9,38 +9,20 @@ import pytest
 
 from svload.model import traffic
 from svload.model.study import CaseConfig
-from svload.model.traffic import FeederPart, Group, StatusCheck, TakenPart, Text, TextTest, VarPart
+from svload.model.traffic import FeederPart, Group, StatusCheck, TakenPart, Text, TextTest
 from svload.study.checks import read_check
 from svload.study.references import COLUMNS
 from svload.study.templates import Names
 
-from .conftest import refusal
+from .conftest import page_of, refusal
 
 NAMES = Names(("web",), {"thing": COLUMNS, "object": ("digest",)}, ("token",))
-STUDY = """\
-name: t
-lab: {{web: {{kit: stone}}}}
-data: {{o: {{in: web, count: 5, size: {size}}}}}
-feeders: {{thing: {{from: o}}}}
-requests:
-  page: {request}
-traffic:
-  g: {group}
-measure: {{duration: 1s}}
-"""
-
-
-PLAIN = "{executor: constant-vus, vus: 4, request: page}"
 Made = Callable[..., Group]
-
-
-def text_of(request: str = "{get: http://web/}", group: str = PLAIN, size: str = "1 KiB") -> str:
-    return STUDY.format(request=request, group=group, size=size)
 
 
 @pytest.fixture
 def study(case: Callable[..., CaseConfig]) -> Made:
-    return lambda *request, **parts: case(text_of(*request, **parts)).groups[0]
+    return lambda *request, **parts: case(page_of(*request, **parts)).groups[0]
 
 
 @pytest.mark.parametrize(
@@ -101,7 +83,7 @@ SPACES = ["http://a b/", "http://us er@web/", "http://1.2.3 /x"]
 
 @pytest.mark.parametrize("url", [*NO_SERVER, *SPACES])
 def test_no_urls(folder: Path, url: str) -> None:
-    assert refusal(folder, text_of(f'{{get: "{url}"}}'))
+    assert refusal(folder, page_of(f'{{get: "{url}"}}'))
 
 
 def test_methods_status_and_redirects(study: Made) -> None:
@@ -113,14 +95,14 @@ def test_methods_status_and_redirects(study: Made) -> None:
 
 @pytest.mark.parametrize("written", ["0", "-1 KiB", "1.5", "{normal: 3}", "[1 KiB]", "big"])
 def test_no_sizes(folder: Path, written: str) -> None:
-    assert refusal(folder, text_of(size=written))
+    assert refusal(folder, page_of(size=written))
 
 
 def test_source_addresses_are_addresses(folder: Path, study: Made) -> None:
     text = "{{executor: constant-vus, vus: 4, request: page, source_addresses: {}}}"
     written = {"[127.0.0.2, '::1']": ("127.0.0.2", "::1"), "127.0.0.2": ("127.0.0.2",)}
     assert {one: study(group=text.format(one)).source_addresses for one in written} == written
-    assert "expected an IP address" in refusal(folder, text_of(group=text.format("[localhost]")))
+    assert "expected an IP address" in refusal(folder, page_of(group=text.format("[localhost]")))
 
 
 def test_a_dialogue_is_read_turn_by_turn(study: Made) -> None:
@@ -150,32 +132,11 @@ def test_a_dialogue_takes_values_and_checks_what_came(study: Made) -> None:
     assert study(f"{{tcp: tcp://web, dialogue: {turns}, counts_as: 1}}").request.counts_as == 1
 
 
-def test_redis_commands_are_words(study: Made) -> None:
-    group = study("{tcp: tcp://web, redis: [\"SET k:${vu} 'a b'\", [GET, 'k ${thing.path}', 7]]}")
-    redis = group.request.commands
-    key = (Text(text="k "), FeederPart(feeder="thing", column="path"))
-    assert redis.protocol == "redis"
-    assert redis.commands == (
-        ((Text(text="SET"),), (Text(text="k:"), VarPart(var="vu")), (Text(text="a b"),)),
-        ((Text(text="GET"),), key, (Text(text="7"),)),
-    )
-    assert (group.request.counts_as, group.request.is_raw) == (2, True)
-
-
-def test_memcached_counts_the_keys_of_a_get(study: Made) -> None:
-    group = study('{tcp: tcp://web, memcached: ["set k 0 0 \'a b\'", "get k l ${vu}", [delete, k]]}')
-    commands = group.request.commands
-    assert commands.protocol == "memcached"
-    assert commands.commands[0][-1] == (Text(text="a b"),)
-    assert group.request.counts_as == 5
-
-
 @pytest.mark.parametrize(
     ("request_text", "problem"),
     [
         ("{tcp: tcp://web}", "tcp and one of dialogue, redis, memcached belong together"),
         ("{tcp: tcp://web, redis: [PING], dialogue: [{read: 1}]}", "tcp and one of dialogue, redis"),
-        ("{tcp: tcp://web, redis: [PING], memcached: [get k]}", "tcp and one of dialogue, redis"),
         ('{tcp: tcp://web, memcached: [""]}', "expected a command, such as get a"),
         ("{get: http://web/, redis: [PING]}", "tcp and one of dialogue, redis"),
         ('{tcp: tcp://web, redis: ["GET \'k"]}', "expected a command"),
@@ -194,16 +155,7 @@ def test_memcached_counts_the_keys_of_a_get(study: Made) -> None:
     ],
 )
 def test_what_is_wrong_with_a_dialogue_is_reported(folder: Path, request_text: str, problem: str) -> None:
-    assert problem in refusal(folder, text_of(request_text))
-
-
-OVER_TLS = """\
-name: s
-lab: {{web: {{at: "https://127.0.0.1:8443"}}}}
-requests: {{page: {{{request}}}}}
-traffic: {{g: {{executor: constant-vus, vus: 64, {group}, request: page}}}}
-measure: {{duration: 1s}}
-"""
+    assert problem in refusal(folder, page_of(request_text))
 
 
 @pytest.mark.parametrize(
@@ -222,4 +174,5 @@ measure: {{duration: 1s}}
     ],
 )
 def test_what_does_not_go_with_it(folder: Path, group: str, request_: str, found: str) -> None:
-    assert found in refusal(folder, OVER_TLS.format(group=group, request=request_))
+    group = f"{{executor: constant-vus, vus: 64, {group}, request: page}}"
+    assert found in refusal(folder, page_of(f"{{{request_}}}", group))
