@@ -156,6 +156,7 @@ compare:
 LATER = """\
 traffic:
   more: {executor: constant-vus, vus: 1, ramp_up: 1s, start_when: users.ramped, request: "GET http://web/"}"""
+COMPARE = "{name: the front, factor: way, baseline: direct, metric: guest.response.p50}"
 BY_PATH = "- {factor: path, baseline: a, metric: users.response.p50}"
 
 
@@ -179,11 +180,18 @@ BY_PATH = "- {factor: path, baseline: a, metric: users.response.p50}"
         ("vus: 4", 'vus: "${build.workers}"', "", "differ in the load itself"),
         ("order: turns", "control: true", "control", "a control is one more side"),
         ("lab:", 'sysctl: {fs.file-max: "${build.workers}"}\nlab:', "sysctl:", "only one such setting"),
+        (COMPARE, COMPARE.replace("}", ", by: schem}"), "the front", "“scheme”"),
+        (COMPARE, COMPARE.replace("}", ", by: way}"), "the front", "another factor"),
+        (COMPARE, COMPARE.replace("}", ", by: users, when: {users: 1}}"), "the front", "one level"),
+        ("2s, replicates: 3", "2s, replicates: 3, bring_ups: 4", "bring_ups", "a block has at most one bring-up"),
     ],
 )  # fmt: skip
-def test_turns_say_what_they_cannot_do(tmp_path: Path, old: str, new: str, line: str, says: str) -> None:
-    assert STUDY.count(old) == 1
-    text = STUDY.replace(old, new)
+def test_what_an_order_cannot_do_is_reported_at_its_line(
+    tmp_path: Path, old: str, new: str, line: str, says: str
+) -> None:
+    study = STUDY if old in STUDY else SMALL
+    assert study.count(old) == 1
+    text = study.replace(old, new)
     (found,) = problems_of(tmp_path, text)
     assert says in str(found)
     assert "\n" not in str(found)
@@ -233,26 +241,6 @@ def test_no_two_comparisons_have_one_name(folder: Path, load: Callable[..., Lock
     assert [one.name.rpartition(".")[2] for one in contrasts_of(load(text))] == ["p50", "p95"]
     found = problems_of(folder, text.replace("{factor: build", "{name: x, factor: build"))
     assert [str(one).count("another comparison has this name") for one in found] == [1, 1]
-
-
-COMPARE = "{name: the front, factor: way, baseline: direct, metric: guest.response.p50}"
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "says"),
-    [
-        (COMPARE, COMPARE.replace("}", ", by: schem}"), "“scheme”"),
-        (COMPARE, COMPARE.replace("}", ", by: way}"), "another factor"),
-        (COMPARE, COMPARE.replace("}", ", by: users, when: {users: 1}}"), "one level"),
-        ("replicates: 3", "replicates: 3, bring_ups: 4", "a block has at most one bring-up"),
-    ],
-)
-def test_an_impossible_by_or_bring_up_is_reported_at_its_line(
-    folder: Path, old: str, new: str, says: str
-) -> None:
-    (found,) = problems_of(folder, SMALL.replace(old, new))
-    assert says in str(found)
-    assert line_of(found) == SMALL[: SMALL.index(old)].count("\n") + 1
 
 
 @pytest.mark.parametrize("number", [1, 3])
@@ -312,21 +300,9 @@ def test_blocks_are_spread_evenly_over_bring_ups(replicates: int, bring_ups: int
     assert own.trials == both.trials, "a factor that restarts has bring-ups of its own"
 
 
-GATE = """\
-name: gate
-lab:
-  web: {kit: stone, workers: "${build.workers}"}
-factors:
-  build: {old: {workers: 1}, new: {workers: 2}}
-  path: [a, b]
-traffic:
-  users: {executor: constant-vus, vus: 4, request: "GET http://web/${path}"}
-measure: {duration: 5s, replicates: 6}
-compare:
-  - {factor: build, baseline: old, metric: users.response.p50, fail_if: worse by more than 5 %}
-"""
-
-
+GATE = STUDY.replace("replicates: 3, order: turns", "replicates: 6").replace(
+    "response.p50}", "response.p50, fail_if: worse by more than 5 %}"
+)
 FREE = Free(memory=8 << 30, disk=8 << 30)
 
 
