@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -152,15 +151,9 @@ PLANNED = {
 }
 
 
-ACCEPTED = [
-    *((json_schema, one) for one in STUDIES.values()),
-    *((api.schema, one) for one in PLANNED.values()),
-]
-
-
-@pytest.mark.parametrize(("schema", "study"), ACCEPTED, ids=[*STUDIES, *PLANNED])
-def test_it_accepts_what_a_plan_does(schema: Callable[[], Any], study: Any) -> None:
-    assert list(Draft202012Validator(schema()).iter_errors(study)) == []
+@pytest.mark.parametrize("study", [*STUDIES.values(), *PLANNED.values()], ids=[*STUDIES, *PLANNED])
+def test_it_accepts_what_a_plan_does(study: Any) -> None:
+    assert list(Draft202012Validator(api.schema()).iter_errors(study)) == []
 
 
 @pytest.mark.parametrize(
