@@ -98,6 +98,7 @@ def test_other_readings_stay() -> None:
     assert set(table) == set(MONITORS)
 
 
+@pytest.mark.timing
 def test_the_fixed_work_takes_time_that_repeats() -> None:
     times = [fixed_work_ns() for _ in range(5)]
     assert min(times) > 1000
