@@ -65,7 +65,6 @@ BIASED = TurnModel(control=True, slow={"http-again": (1.3,) * 10})
         (IN_HEAD, 1.0, "pass", "within the margin", ExitCode.DONE),
         (IN_HEAD, 1.15, "fail", "rises by", ExitCode.THRESHOLD_FAILED),
         (IN_FLIGHT, 1.0, "open", "windows too short", ExitCode.REFUSED),
-        (IN_FLIGHT, 1.15, "open", "windows too short", ExitCode.REFUSED),
         (TurnModel(rounds=4), 1.0, "open", "5 are needed", ExitCode.REFUSED),
     ],
 )
@@ -218,8 +217,6 @@ def test_sides_were_ramped_up_before_their_turns(equal: SyntheticRun, in_turns: 
 
 
 # The plan of a block's turns
-
-MS = 1_000_000
 
 
 @pytest.mark.parametrize(

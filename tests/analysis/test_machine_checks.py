@@ -400,7 +400,6 @@ GRADES: list[tuple[str, Plant, str, tuple[str, ...]]] = [
     # check, plant, grade of the following numbers; of the background if without an owner
     ("generator-cpu", fast_load(0.5), "REFUSED", ("throughput", "ok_throughput")),
     ("generator-cpu", fast_load(0.5), "VALID", (*TIMES, "success_rate", "cache.hit_ratio")),
-    ("generator-cpu", fast_load(None), "REFUSED", ("throughput",)),
     ("carried-over", carried(0.21), "REFUSED", (*TIMES, "success_rate", "error_rate")),
     ("carried-over", carried(0.21), "VALID", ("throughput", "ok_response.p50", *BESIDE)),
 ]
