@@ -1,4 +1,5 @@
-"""Claims: the statistic over pairs, lost trials, what keeps a claim undecided, and what is never claimed."""
+"""Claims: the statistic over pairs, lost trials, what keeps a claim undecided, and what is never claimed but
+perhaps described."""
 
 from __future__ import annotations
 
@@ -10,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
-from tests.analysis.conftest import Bench, bench_of
+from tests.analysis.conftest import Bench, bench_of, with_config
 from tests.evolve import evolve
-from tests.results import trial_result
+from tests.results import case_result, trial_result
 from tests.support import make_run
 
 from svload.analysis.claims.decide import judge_claims
@@ -20,13 +21,14 @@ from svload.analysis.claims.evidence import cases_range
 from svload.analysis.claims.pairs import Gathered, Made
 from svload.analysis.claims.statistic import Effect, apart, leaning, stretched, weights
 from svload.analysis.contrasts import contrasts_of, plan_comparisons
-from svload.analysis.explored import told_of_success
+from svload.analysis.explored import load_effects, told_of_success
 from svload.analysis.floor import LabFloor, load_of
 from svload.analysis.judge import judge_run
 from svload.analysis.runs import NOT_INTERLEAVED, compare_runs
 from svload.model.certificates import AaCertificate, Floor
-from svload.model.results import CheckResult, Claim, Estimate, Findings, Grade, Harm, TrialResult
-from svload.model.study import Comparison, Lock, Measure
+from svload.model.executors import ConstantVus
+from svload.model.results import CheckResult, Claim, Estimate, Finding, Findings, Grade, Harm, TrialResult
+from svload.model.study import CaseConfig, Comparison, Lock, Measure
 from svload.report.wording.claimed import rules_out
 
 P50 = "probe.response.p50"
@@ -35,7 +37,7 @@ SERVER = Comparison(name="cache", factor="server", baseline="backend", metric=P5
 ONE = evolve(PROTOCOL, when={"server": "backend"})
 MATCHED = (("TC0", "TC3"), ("TC1", "TC4"), ("TC2", "TC5"))
 """Cases with http and https."""
-HTTPS = ("TC3", "TC4", "TC5")
+HTTP, HTTPS = ("TC0", "TC1", "TC2"), ("TC3", "TC4", "TC5")
 RATIOS = [1.2, 1.25, 1.19, 1.22, 1.3, 1.21]
 FLAT = [1.0, 1.004, 0.997, 1.002, 1.001, 0.996]
 CALM = ((0.01, 0.01),) * 6
@@ -399,7 +401,7 @@ def test_the_generators_own_delays_are_taken_off(closed: Bench) -> None:
     assert claim.outcome == "open" and claim.single[0] < 1 < claim.single[1]
     alone = delayed([1.0], *HTTPS)
     assert (alone.ratio.value, alone.without_lag) == (None, None), "one block tells neither"
-    both = delayed(FLAT, "TC0", "TC1", "TC2", *HTTPS)
+    both = delayed(FLAT, *HTTP, *HTTPS)
     assert both.outcome == "decided" and both.ratio.value == pytest.approx(1.1, abs=0.001)
 
 
@@ -601,6 +603,75 @@ def test_a_comparison_whose_cases_were_left_out_says_so(closed: Bench) -> None:
     trials = [one for one in closed.trials() if one.case == kept]
     (claim,) = judge_run(lock, {kept: closed.configs[kept]}, trials).claims
     assert (claim.outcome, claim.why_open) == ("refused", "no two of its cases were part of this run")
+
+
+# effects of the load itself, described without being asked for
+
+
+def loaded(bench: Bench, without: tuple[str, ...] = HTTP, **probe: Any) -> dict[str, CaseConfig]:
+    """Return the bench's cases; those in `without` lack the background load, which protocol thus adds."""
+    found = {}
+    for name, config in bench.configs.items():
+        if name in without:
+            found[name] = evolve(config, groups=tuple(one for one in config.groups if one.name == "probe"))
+        else:
+            found[name] = with_config(config, "probe", **probe)
+    return found
+
+
+def effects(
+    bench: Bench,
+    trials: list[TrialResult],
+    *comparisons: Comparison,
+    configs: Mapping[str, CaseConfig] | None = None,
+) -> tuple[Finding, ...]:
+    replicates = max(one.block for one in trials)
+    values = {one.case: one.metrics for one in trials}
+    cases = [case_result(name, metrics=values[name]) for name in bench.configs]
+    lock = lock_with(bench.lock, replicates, *comparisons)
+    return load_effects(lock, configs or loaded(bench), cases, trials, {})
+
+
+def test_it_is_described_with_its_ratio_and_no_p(closed: Bench) -> None:
+    (found,) = effects(closed, blocks([50.0] * 4), SERVER)
+    assert (found.kind, found.certainty) == ("exploratory", "exploratory")
+    assert (
+        "The load itself (protocol: https against http): the median response of probe is 50 × as long, over "
+        "3 matched cases and 12 pairs in 4 blocks, from 50 × (" in found.sentence
+    )
+    assert found.sentence.endswith("Exploratory: not a planned comparison, so it has no p.")
+    assert "p =" not in found.sentence
+    assert set(found.evidence) == {f"cases/{name}" for name in (*HTTP, *HTTPS)}
+
+
+def test_nothing_else_is_described(closed: Bench) -> None:
+    trials = blocks([50.0] * 4)
+    assert effects(closed, trials, PROTOCOL) == (), "a planned comparison of that factor is enough"
+    for configs in (closed.configs, loaded(closed, without=("TC0",))):
+        assert effects(closed, trials, configs=configs) == (), "a factor that adds no traffic"
+    (probe,) = (group for group in closed.configs["TC0"].groups if group.name == "probe")
+    assert isinstance(probe.executor, ConstantVus)
+    more = evolve(probe.executor, vus=probe.executor.vus + 1)
+    assert effects(closed, trials, configs=loaded(closed, executor=more)) == (), "a probe that asks otherwise"
+
+
+@pytest.mark.parametrize(("usable", "expected"), [(2, False), (3, True)])
+def test_three_blocks_are_needed_to_describe(closed: Bench, usable: int, expected: bool) -> None:
+    every = names((*HTTP, *HTTPS), range(usable + 1, 6))
+    found = effects(closed, broken(blocks([50.0] * 5), *every))
+    assert bool(found) is expected
+    assert not expected or f"in {usable} blocks" in found[0].sentence
+
+
+@pytest.mark.parametrize(("why", "described"), [("too few", True), ("time-out", False)])
+def test_a_pair_without_a_number_is_left_out(closed: Bench, why: Any, described: bool) -> None:
+    trials = [
+        with_metrics(one, response__p50=Estimate(value=None, why=why)) if one.trial == "TC4.r2" else one
+        for one in blocks([50.0] * 4)
+    ]
+    found = effects(closed, trials)
+    assert bool(found) is described
+    assert not described or "and 11 pairs in 4 blocks" in found[0].sentence
 
 
 # at the limits
