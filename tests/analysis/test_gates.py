@@ -224,6 +224,8 @@ def test_the_exit_code_of_gates_and_thresholds(closed: Bench) -> None:
         claims(closed, lock_with(closed.lock, 6, gated()), times(ratio)) for ratio in (1.0, 1.05, 1.2)
     )
     ungated = claims(closed, lock_with(closed.lock, 2, PROTOCOL), blocks([2.0, 2.1]))
+    refused = claim_of(closed, broken(blocks(RATIOS), *names()))
+    believed = claim_of(closed, broken(blocks(RATIOS), *names()[:2]))
     for code, answers, thresholds in (
         (ExitCode.DONE, passed, []),
         (ExitCode.REFUSED, opened, []),
@@ -232,19 +234,13 @@ def test_the_exit_code_of_gates_and_thresholds(closed: Bench) -> None:
         (ExitCode.REFUSED, passed, ["refused"]),
         (ExitCode.THRESHOLD_FAILED, passed, ["no value", "failed"]),
         (ExitCode.DONE, ungated, []),
+        # no pair of the study can be believed; one comparison says something; cases left out on purpose (--only)
+        (ExitCode.REFUSED, (refused,), []),
+        (ExitCode.REFUSED, (refused,), ["passed"]),
+        (ExitCode.DONE, (refused, believed), []),
+        (ExitCode.DONE, (evolve(refused, believed_of=(0, 0)),), []),
     ):
         assert api.verdict_exit(findings(answers, *thresholds)) == code
-
-
-def test_a_study_no_pair_of_which_can_be_believed_does_not_end_with_0(closed: Bench) -> None:
-    refused = claim_of(closed, broken(blocks(RATIOS), *names()))
-    some = claim_of(closed, broken(blocks(RATIOS), *names()[:2]))
-    absent = evolve(refused, believed_of=(0, 0))
-    assert refused.outcome == "refused"
-    assert api.verdict_exit(findings((refused,))) == ExitCode.REFUSED
-    assert api.verdict_exit(findings((refused,), "passed")) == ExitCode.REFUSED
-    assert api.verdict_exit(findings((refused, some))) == ExitCode.DONE, "one comparison says something"
-    assert api.verdict_exit(findings((absent,))) == ExitCode.DONE, "cases left out on purpose (--only)"
     assert api.verdict_exit(evolve(findings(()), planned_trials=6)) == ExitCode.REFUSED
 
 
