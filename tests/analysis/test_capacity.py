@@ -192,10 +192,6 @@ def test_one_trial_in_ten_far_off_moves_nothing() -> None:
 # time
 
 
-def asked(within_s: float, trial_s: float = 2.0) -> CapacitySearch:
-    return CapacitySearch(over="users", least=1, most=100, start=8, within_s=within_s, trial_s=trial_s)
-
-
 @pytest.mark.parametrize(
     ("within_s", "ended_s", "begun_s", "left_s"),
     [
@@ -210,7 +206,8 @@ def asked(within_s: float, trial_s: float = 2.0) -> CapacitySearch:
     ],
 )
 def test_the_time_that_is_left(within_s: float, ended_s: list[float], begun_s: Any, left_s: float) -> None:
-    assert budget_of(asked(within_s), ended_s, begun_s=begun_s).left_s == pytest.approx(left_s)
+    search = CapacitySearch(over="users", least=1, most=100, start=8, within_s=within_s, trial_s=2.0)
+    assert budget_of(search, ended_s, begun_s=begun_s).left_s == pytest.approx(left_s)
 
 
 def test_a_short_time_ends_with_what_is_known() -> None:

@@ -32,14 +32,10 @@ CASES = [f"TC{6 * place}" for place in range(len(USERS))]
 
 
 @pytest.fixture(scope="module")
-def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+def findings(tmp_path_factory: pytest.TempPathFactory) -> Findings:
     others = {f"TC{6 * place + other}": "one server" for place in range(len(USERS)) for other in range(1, 6)}
     folder = tmp_path_factory.mktemp("users")
-    return bench_of(make_run(folder, users=USERS, replicates=3, duration_s=0.6, excluded=others))
-
-
-@pytest.fixture(scope="module")
-def findings(bench: Bench) -> Findings:
+    bench = bench_of(make_run(folder, users=USERS, replicates=3, duration_s=0.6, excluded=others))
     return judge_run(bench.lock, bench.configs, bench.trials(), server_cores=SERVER_CORES)
 
 

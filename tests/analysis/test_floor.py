@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import log
-from typing import Any
 
 import numpy as np
 import pytest
@@ -36,10 +35,6 @@ def repeated(tmp_path_factory: pytest.TempPathFactory) -> Bench:
 @pytest.fixture(scope="module")
 def judged(repeated: Bench) -> Findings:
     return judge_run(repeated.lock, repeated.configs, repeated.trials())
-
-
-def floor_at(value: float, sd: float, metric: str = "", load: str = "", **more: Any) -> Floor:
-    return Floor(**{"pairs": 20} | more, load=load, metric=metric, floor=value, sd=sd)
 
 
 def floor_in(bench: Bench, trials: Sequence[TrialResult], metric: str) -> Floor:
@@ -118,7 +113,8 @@ def test_the_floor_of_a_mean_is_what_means_of_the_same_do_not_reach(units: int) 
     reached = beyond_one = 0
     for _ in range(2_000):
         drawn = rng.normal(0, SIGMA, 20)
-        one = floor_at(float(np.sort(np.abs(drawn))[18]), float(drawn.std(ddof=1)))
+        floor, sd = float(np.sort(np.abs(drawn))[18]), float(drawn.std(ddof=1))
+        one = Floor(load="", metric="", pairs=20, floor=floor, sd=sd)
         mean = abs(float(rng.normal(0, SIGMA, units).mean()))
         reached += mean >= LabFloor(one).of_mean(units, units)
         beyond_one += mean >= one.floor
@@ -128,7 +124,7 @@ def test_the_floor_of_a_mean_is_what_means_of_the_same_do_not_reach(units: int) 
 
 def test_bring_ups_are_what_a_mean_is_over_where_pairs_had_their_own() -> None:
     """Twelve blocks in two bring-ups are only two draws of a server's memory layout."""
-    one = floor_at(0.08, 0.03, pairs=59, certified=True)
+    one = Floor(load="", metric="", pairs=59, floor=0.08, sd=0.03, certified=True)
     restarted, kept = LabFloor(one, restarts=True), LabFloor(one)
     assert restarted.of_mean(12, 2) == pytest.approx(0.08 / 2**0.5)
     assert restarted.of_mean(6, 6) == pytest.approx(0.08 / 6**0.5)

@@ -234,11 +234,10 @@ def test_the_exit_code_of_gates_and_thresholds(closed: Bench) -> None:
         (ExitCode.REFUSED, passed, ["refused"]),
         (ExitCode.THRESHOLD_FAILED, passed, ["no value", "failed"]),
         (ExitCode.DONE, ungated, []),
-        # no pair of the study can be believed; one comparison says something; cases left out on purpose (--only)
         (ExitCode.REFUSED, (refused,), []),
         (ExitCode.REFUSED, (refused,), ["passed"]),
-        (ExitCode.DONE, (refused, believed), []),
-        (ExitCode.DONE, (evolve(refused, believed_of=(0, 0)),), []),
+        (ExitCode.DONE, (refused, believed), []),  # one comparison says something
+        (ExitCode.DONE, (evolve(refused, believed_of=(0, 0)),), []),  # cases left out on purpose (--only)
     ):
         assert api.verdict_exit(findings(answers, *thresholds)) == code
     assert api.verdict_exit(evolve(findings(()), planned_trials=6)) == ExitCode.REFUSED

@@ -26,13 +26,9 @@ from svload.model.study import CaseConfig
 from svload.store import TrialData
 
 
-def counts_of(*values_ns: int) -> np.ndarray:
-    return np.bincount([bucket(value) for value in values_ns], minlength=1 << 13)
-
-
 def test_every_value_is_in_one_bar_and_bars_meet() -> None:
     values = [1_000, 5_000, 5_000, 70_000, 900_000, 12_000_000, 3_000_000_000]
-    bars = list(histogram_bars(counts_of(*values)))
+    bars = list(histogram_bars(np.bincount([bucket(one) for one in values], minlength=1 << 13)))
     assert sum(bar.count for bar in bars) == len(values)
     assert all(before.to_ms == after.from_ms for before, after in pairwise(bars))
     for value in values:
@@ -52,12 +48,6 @@ Judged = tuple[TrialData, CaseConfig, TrialResult]
 def steady(open_loop: Bench) -> Judged:
     trial, config = open_loop.trial("TC0.r1"), open_loop.configs["TC0"]
     return trial, config, judge_trial(trial, config)
-
-
-@pytest.fixture(scope="module")
-def overloaded(open_loop: Bench) -> LoadSummary:
-    trial, config = open_loop.trial("TC1.r1"), open_loop.configs["TC1"]
-    return summarised(trial, config, judge_trial(trial, config))
 
 
 def test_a_summary_says_what_the_judge_says(steady: Judged) -> None:
@@ -114,7 +104,9 @@ def view_of(load: Judged) -> GroupView:
     return look(trial, config, kept_window(trial.summary))[0]
 
 
-def test_a_number_that_grows_says_so_by_its_code(steady: Judged, overloaded: LoadSummary) -> None:
+def test_a_number_that_grows_says_so_by_its_code(open_loop: Bench, steady: Judged) -> None:
+    trial, config = open_loop.trial("TC1.r1"), open_loop.configs["TC1"]
+    overloaded = summarised(trial, config, judge_trial(trial, config))
     assert overloaded.response_ms.p50 is not None
     assert overloaded.whys["response_ms.p50"] == "grows"
     assert "response_ms.p50" not in overloaded.reasons, "reasons are of what is null"

@@ -8,7 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.analysis.conftest import Bench, check, with_config, with_group, with_table, without_readings
+from tests.analysis.conftest import (
+    Bench,
+    Planted,
+    check,
+    with_config,
+    with_group,
+    with_table,
+    without_readings,
+)
 from tests.evolve import evolve
 
 from svload.analysis import limits
@@ -27,8 +35,6 @@ from svload.store import TrialData
 
 S = 1_000_000_000
 UP_AND_DOWN = (Stage(duration_ns=S // 2, target=12), Stage(duration_ns=S // 2, target=0))
-
-
 HOLD = (Stage(duration_ns=0, target=12), Stage(duration_ns=S // 2, target=12))
 ENDS = ("value", "low", "high")
 UP_HOLD_DOWN = tuple(Stage(duration_ns=S // part, target=users) for part, users in ((4, 12), (2, 12), (4, 0)))
@@ -210,9 +216,6 @@ SEED = 9_223_372_036_854_775_111
 def test_too_many_to_be_drawn_are_not_counted() -> None:
     assert poisson_until(1, "x", 1e9) is None
     assert poisson_until(1, "x", 0.0) == 0
-
-
-Planted = tuple[TrialData, CaseConfig]
 
 
 def seeded(bench: Bench, arrivals: str) -> Planted:

@@ -23,6 +23,7 @@ from svload.model.traffic import Group, Request, Scenario, Step
 MS = 1_000_000
 SLOW_MS, FAST_MS = 80, 5
 COUNT = 400
+RESPONSE = HISTOGRAM_METRICS.index("response")
 
 
 def config() -> CaseConfig:
@@ -50,20 +51,13 @@ def trial(rows: bool) -> Any:
             samples.append({"step": step, "seq": number, "error": 1 - ok, "status": 200, "row": -1} | stamps)
             place = {"step": step, "interval": number}
             intervals.append(place | {"due": 1, "begun": 1, "ok": ok, "failed": 1 - ok, "completed_ok": ok})
-            counted = {
-                "metric": HISTOGRAM_METRICS.index("response"),
-                "bucket": bucket(took * MS),
-                "count": ok,
-            }
+            counted = {"metric": RESPONSE, "bucket": bucket(took * MS), "count": ok}
             histograms += [place | counted] * ok
     slow = StepSummary(name="slow", due=COUNT, begun=COUNT, dropped=0, ok=COUNT, failed=0)
     steps = (slow, evolve(slow, name="fast", ok=COUNT - 1, failed=1))
     made = dict.fromkeys(("due", "begun", "written", "completed_in_window"), 2 * COUNT)
-    made |= dict.fromkeys(("ok", "ok_in_window"), 2 * COUNT - 1) | {
-        "waiting": 0,
-        "dropped": 0,
-        "in_flight": 0,
-    }
+    made |= dict.fromkeys(("ok", "ok_in_window"), 2 * COUNT - 1)
+    made |= dict.fromkeys(("waiting", "dropped", "in_flight"), 0)
     summary = GroupSummary(name="users", failed=1, steps=steps, **made)
     return SimpleNamespace(
         summary=SimpleNamespace(groups=(summary,), imported=None, stopped="end", turns=None),

@@ -244,11 +244,7 @@ def made(rng: np.random.Generator, growth: float = 1.0) -> Requests:
 def grown(growth: float) -> NDArray[np.float64]:
     rng = np.random.default_rng(1)
     blocks = [made(rng, growth) for _ in range(12)]
-    return np.array([[growth_of(one) for one in blocks]])
-
-
-def growth_of(requests: Requests) -> float:
-    return growth_in_turn(requests, TEN, measured(requests, TEN, MS), MS)
+    return np.array([[growth_in_turn(one, TEN, measured(one, TEN, MS), MS) for one in blocks]])
 
 
 def test_a_queue_that_grows_within_a_turn_is_reported() -> None:
@@ -380,8 +376,6 @@ def test_an_idle_server_puts_nothing_off(metric: str, what: str, rate: float, id
 
 
 ANSWER = effect_of([[0.0, 0.01, 0.02]], range(3))
-
-
 SMALL = [0.004, 0.006, 0.005, 0.004, 0.006, 0.005]
 UNSURE = [0.2, -0.1, 0.06, -0.04, 0.1, -0.04]
 SURE = np.array([-1e-4, 1e-4, 0, 1e-4, -1e-4, 0])

@@ -25,18 +25,12 @@ from svload.model.study import CaseConfig, Lock, ObjectSet, Preparation, Service
 from svload.model.traffic import Feeder
 from svload.study import load_study, resolve
 
+GET = {"request": "GET http://web/"}
 STUDY: dict[str, Any] = {
     "name": "limits",
     "lab": {"web": {"kit": "stone", "cpus": "${cpus}"}},
     "factors": {"cpus": [1.0, 0.9, 0.8], "think": [0, "100ms"]},
-    "traffic": {
-        "users": {
-            "executor": "constant-vus",
-            "vus": 50,
-            "think_time": "${think}",
-            "request": "GET http://web/",
-        }
-    },
+    "traffic": {"users": GET | {"executor": "constant-vus", "vus": 50, "think_time": "${think}"}},
     "measure": {"duration": "1s", "replicates": 3},
 }
 ASKED = "50 users who think 100 ms request at most 500/s"
@@ -81,9 +75,6 @@ def test_a_limit_that_they_reach_is_not_reported(tmp_path: Path) -> None:
     [found] = unreached_limits(configs, taking(configs, 1.711e-3))
     assert found.startswith("cpus-1.0_think-100ms: ")
     assert unreached_limits(configs, taking(configs, 80e-3)) == ()
-
-
-GET = {"request": "GET http://web/"}
 
 
 @pytest.mark.parametrize(
@@ -132,7 +123,7 @@ def test_a_quota_is_each_replica_s_and_a_machine_s_is_of_all_within_it(tmp_path:
     assert unreached_limits(configs, taking(configs, 1e-3, "web", "store")) == ()
 
 
-USERS = {"executor": "constant-vus", "vus": 4, "request": "GET http://web/"}
+USERS = GET | {"executor": "constant-vus", "vus": 4}
 BESIDE = {
     "name": "limits",
     "lab": {"web": {"kit": "stone"}},
@@ -182,21 +173,17 @@ def test_what_changes_with_a_limit(tmp_path: Path, study: dict[str, Any], change
     assert ("confounded, its levels change" in planned["sentence"]) == bool(changed)
 
 
-def with_web(config: CaseConfig, like: CaseConfig, workers: dict[str, int]) -> CaseConfig:
-    """Return the case on a server whose quota depends on the protocol, with this number of workers;
-    everything else as in `like`."""
-    protocol = config.case.levels["protocol"]
-    options = {"cpus": {"http": 1.0, "https": 0.5}[protocol], "workers": workers[protocol]}
-    web = ServiceSpec(name="web", kit="nginx", options=options)
-    return evolve(like, case=config.case, services=(web,))
-
-
 def test_a_confounded_claim_stays_open_whatever_its_interval(closed: Bench) -> None:
+    """The cases differ in the quota of their server, and in its workers, alone."""
     lock, trials = lock_with(closed.lock, 6, PROTOCOL), blocks(RATIOS)
 
     def claimed(**workers: int) -> Claim:
-        like = closed.configs["TC0"]
-        configs = {name: with_web(config, like, workers) for name, config in closed.configs.items()}
+        configs = {}
+        for name, config in closed.configs.items():
+            protocol = config.case.levels["protocol"]
+            options = {"cpus": {"http": 1.0, "https": 0.5}[protocol], "workers": workers[protocol]}
+            web = ServiceSpec(name="web", kit="nginx", options=options)
+            configs[name] = evolve(closed.configs["TC0"], case=config.case, services=(web,))
         (claim,) = judge_claims(lock, configs, trials, {})
         return claim
 
@@ -207,38 +194,27 @@ def test_a_confounded_claim_stays_open_whatever_its_interval(closed: Bench) -> N
     assert claim.more_blocks is None, "no number of blocks decides it"
 
 
-FREE = Costs(up_s=0, fill_per_s=1e9, answers_per_s=1e9)
-LOAD_S = 12 * 1.3
-"""The load of the synthetic run: 6 cases, 2 replicates, 0.1 s of ramps and 1.2 s of load."""
-
-
-def costs_of(bench: Bench, **changed: float) -> Mapping[str, Mapping[str, Costs]]:
-    cost = FREE.model_copy(update=changed)
-    return {name: dict.fromkeys(("backend", "cache"), cost) for name in bench.configs}
-
-
-def with_store(config: CaseConfig, count: int) -> CaseConfig:
-    """Return the case with a store of objects that are warmed through the cache before each trial."""
-    objects = ObjectSet(name="objects", service="backend", count=count, size={"constant": 1024})
-    feeder = Feeder.model_validate({"name": "object", "table": "objects", "take": "walk"})
-    steps = (Preparation(reset=("cache", "backend")), Preparation(warm="object", through="cache"))
-    return evolve(config, objects=(objects,), feeders=(feeder,), before_trial=steps)
-
-
 def of_kits(bench: Bench, configs: Mapping[str, CaseConfig], **changed: float) -> RunEstimate:
-    return estimate_run(bench.lock, configs, costs_of(bench, **changed))
+    cost = Costs(**{"up_s": 0, "fill_per_s": 1e9, "answers_per_s": 1e9} | changed)
+    costs = {name: dict.fromkeys(("backend", "cache"), cost) for name in bench.configs}
+    return estimate_run(bench.lock, configs, costs)
 
 
 def test_load_is_exact_and_the_rest_is_stated(closed: Bench) -> None:
     found = of_kits(closed, closed.configs)
     assert found.trials == 12
-    assert found.load_s == pytest.approx(LOAD_S)
+    assert found.load_s == pytest.approx(12 * 1.3), "0.1 s of ramps and 1.2 s of load in each trial"
     assert found.seconds > found.load_s
     assert "kits" in found.basis
 
 
 def test_each_cost_of_a_kit_counts_as_often_as_it_comes(closed: Bench) -> None:
-    configs = {name: with_store(config, 1_000) for name, config in closed.configs.items()}
+    """Before each trial 1,000 objects are warmed through the cache."""
+    objects = ObjectSet(name="objects", service="backend", count=1_000, size={"constant": 1024})
+    feeder = Feeder.model_validate({"name": "object", "table": "objects", "take": "walk"})
+    steps = (Preparation(reset=("cache", "backend")), Preparation(warm="object", through="cache"))
+    store = {"objects": (objects,), "feeders": (feeder,), "before_trial": steps}
+    configs = {name: evolve(config, **store) for name, config in closed.configs.items()}
     bare = of_kits(closed, configs).seconds
     for changed, added_s in (
         ({"up_s": 3.0}, 2 * 3.0),
@@ -249,23 +225,18 @@ def test_each_cost_of_a_kit_counts_as_often_as_it_comes(closed: Bench) -> None:
         assert of_kits(closed, configs, **changed).seconds - bare == pytest.approx(added_s, rel=1e-3), changed
 
 
-def journal(beside_s: Mapping[str, float], once_s: float = 3.0, report_s: float = 1.2) -> list[Event]:
-    """Return the events of a run that took this long beside load, with one trial of each case."""
-    sealed = [
-        Event("trial-sealed", {"case": case, "seconds": seconds + 1.3, "beside_s": seconds})
-        for case, seconds in beside_s.items()
-        for _ in range(2)
-    ]
+def journal(sealed: int) -> list[Event]:
+    """Return the events of a run with this many trials."""
     return [
         Event("phase", {"name": "up", "state": "begin"}),
-        Event("phase", {"name": "up", "state": "end", "seconds": once_s}),
-        *sealed,
-        Event("phase", {"name": "analyse", "state": "end", "seconds": report_s}),
+        Event("phase", {"name": "up", "state": "end", "seconds": 3.0}),
+        *[Event("trial-sealed", {"case": "TC0", "seconds": 1.8, "beside_s": 0.5})] * sealed,
+        Event("phase", {"name": "analyse", "state": "end", "seconds": 1.2}),
     ]
 
 
 def test_a_run_without_a_sealed_trial_measured_nothing() -> None:
-    assert measured(journal({})) is None
+    assert measured(journal(0)) is None
     assert measured([]) is None
 
 
@@ -275,6 +246,6 @@ def test_bytes_are_of_the_right_size(closed: Bench) -> None:
 
 
 def test_what_a_resume_did_again_is_not_counted_twice() -> None:
-    once, resumed = measured(journal({"TC0": 0.5})), measured([*journal({"TC0": 0.5})] * 2)
+    once, resumed = measured(journal(2)), measured(journal(2) * 2)
     assert resumed.once_s == once.once_s
     assert resumed.report_trial_s == once.report_trial_s / 2, "the journal holds twice the trials"

@@ -29,10 +29,6 @@ REQUESTS = st.lists(
 fast = settings(max_examples=60, deadline=None)
 
 
-def _column(code: str, values: Sequence[int]) -> tuple[str, bytes]:
-    return code, array(CODES[code], values).tobytes()
-
-
 def tables(requests: Sequence[Request]) -> dict[str, Any]:
     """Return the tables that a share with these requests leaves."""
     intervals = sorted({due // INTERVAL_NS for due, _, _ in requests})
@@ -53,7 +49,10 @@ def tables(requests: Sequence[Request]) -> dict[str, Any]:
         "count": [cells[row] for row in rows],
     }
     return {
-        name: {key: _column(code, values.get(key, [0] * length)) for key, code in schema.items()}
+        name: {
+            key: (code, array(CODES[code], values.get(key, [0] * length)).tobytes())
+            for key, code in schema.items()
+        }
         for name, schema, values, length in (
             ("intervals", columns.INTERVALS, counts, len(intervals)),
             ("histograms", columns.HISTOGRAMS, histogram, len(rows)),
