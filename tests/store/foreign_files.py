@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 from svload.store import RunDir
 from svload.store.foreign.jtl import HEADER
@@ -81,17 +80,13 @@ def write_jtl(
         rows = csv.DictWriter(file, names, extrasaction="ignore", lineterminator="\n")
         rows.writeheader()
         for one, users in zip(asked, counts, strict=True):
-            rows.writerow(_jtl_row(one, users, at_end, group))
+            rows.writerow({
+                "timeStamp": EPOCH_MS + one.begun + (one.spent if at_end else 0), "elapsed": one.spent, "label": one.label,
+                "responseCode": str(one.status), "responseMessage": "OK", "threadName": f"{group} 1-{one.user + 1}", "dataType": "text",
+                "success": str(one.ok).lower(), "failureMessage": "", "bytes": 1234, "sentBytes": 120, "grpThreads": users,
+                "allThreads": users, "URL": "http://x/", "Latency": one.spent // 2, "IdleTime": 0, "Connect": one.connect,
+            })  # fmt: skip
     return path
-
-
-def _jtl_row(one: Asked, users: int, at_end: bool, group: str) -> dict[str, Any]:
-    return {
-        "timeStamp": EPOCH_MS + one.begun + (one.spent if at_end else 0), "elapsed": one.spent, "label": one.label, "responseCode": str(one.status),
-        "responseMessage": "OK", "threadName": f"{group} 1-{one.user + 1}", "dataType": "text", "success": str(one.ok).lower(), "failureMessage": "",
-        "bytes": 1234, "sentBytes": 120, "grpThreads": users, "allThreads": users, "URL": "http://x/", "Latency": one.spent // 2, "IdleTime": 0,
-        "Connect": one.connect,
-    }  # fmt: skip
 
 
 def write_jtl_xml(path: Path, asked: Sequence[Asked]) -> Path:
@@ -144,13 +139,8 @@ def k6_points(asked: Sequence[Asked]) -> list[tuple[str, float, float, dict[str,
 
 def write_k6_json(path: Path, asked: Sequence[Asked]) -> Path:
     """Write k6's JSON lines."""
-    about = {
-        "name": "http_reqs",
-        "type": "counter",
-        "contains": "default",
-        "thresholds": [],
-        "submetrics": None,
-    }
+    about = {"name": "http_reqs", "type": "counter", "contains": "default"}
+    about |= {"thresholds": [], "submetrics": None}
     lines = [json.dumps({"type": "Metric", "data": about, "metric": "http_reqs"})]
     for metric, ms, value, tags in k6_points(asked):
         data = {"time": _moment(ms), "value": value, "tags": tags}

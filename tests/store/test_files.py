@@ -11,14 +11,13 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.evolve import evolve
 from tests.support import make_run
 
 from svload.model.errors import SvloadError
 from svload.model.events import Event
-from svload.model.plan import Batch, TrialPlan
 from svload.model.seals import Seal
-from svload.model.study import Case, Lock, Measure
-from svload.store import write_artefact
+from svload.model.study import Lock
 from svload.store.find import find_run, last_run, unfinished_runs
 from svload.store.journal import Journal, read_events
 from svload.store.layout import RunDir, TrialDir, folder_name
@@ -296,30 +295,25 @@ def test_attempts_are_numbered_and_keep_their_trial(tmp_path: Path) -> None:
     assert [attempt.name for attempt in run.kept_attempts()] == ["a/b.r1", "a/b.r1", "a/b.r11"]
 
 
-def finished(parent: Path, study: str, profile: str | None, sealed: bool = True) -> RunDir:
+def copied(base: RunDir, parent: Path, study: str, profile: str | None) -> RunDir:
+    """Return a copy of the run as the next one of this study and profile."""
     run = RunDir.create(parent, study, profile)
-    nothing = {"svload_version": "0", "study_sha256": "", "study_dir": ".", "factors": (), "source": {}}
-    case, measure = Case(name="TC0", levels={}), Measure(duration_ns=1, replicates=1)
-    lock = Lock(name=study, profile=profile, seed=1, cases=(case,), measure=measure, **nothing)
-    write_artefact(run.lock_path, lock)
-    trial = TrialPlan(trial="TC0.r1", case="TC0", replicate=1, block=1, position=0, seed=1)
-    write_artefact(run.batch_path(0), Batch(number=0, because="a test", trials=(trial,)))
-    run.trial("TC0.r1").path.mkdir()
-    if sealed:
-        run.trial("TC0.r1").seal.write_text("{}")
+    shutil.copytree(base.path, run.path, dirs_exist_ok=True)
+    run.lock_path.write_text(evolve(base.lock(), name=study, profile=profile).to_json())
     return run
 
 
 def test_the_last_run_is_the_newest_finished_one_of_its_study_and_profile(tmp_path: Path) -> None:
     assert last_run(tmp_path / "none", "s", "demo") is None
-    runs = [finished(tmp_path, "s", "demo") for _ in range(11)]
-    finished(tmp_path, "s", "demo", sealed=False)
-    finished(tmp_path, "s", "real")
+    base = make_run(tmp_path / "base", cases=1, replicates=1, duration_s=0.2)
+    runs = [copied(base, tmp_path, "s", "demo") for _ in range(11)]
+    copied(base, tmp_path, "s", "demo").trial("TC0.r1").seal.unlink()
+    copied(base, tmp_path, "s", "real")
     (tmp_path / "s-demo-13").mkdir()
     found = last_run(tmp_path, "s", "demo")
     assert found.path == runs[-1].path
     assert last_run(tmp_path, "s", "paper") is None
-    other = finished(tmp_path, "s-demo", None)
+    other = copied(base, tmp_path, "s-demo", None)
     assert other.name == "s-demo-14"
     assert last_run(tmp_path, "s", "demo") == found, "the study named so is another one"
 

@@ -17,6 +17,7 @@ from svload.tables.reading import read_table_file
 
 HEAD = "timeStamp,elapsed,label,success\n"
 ROW = "1700000000000,10,home,true\n"
+NAMELESS = "%s,5,home,200,OK,Users 1-1,text,true,,3,0,1,1,null,5,0,0\n"
 POINT = '{"metric":"http_req_duration","type":"Point","data":{"time":"2026-01-01T00:00:00Z","value":5,"tags":{"name":"a"}}}\n'
 VUS = '{"metric":"vus","type":"Point","data":{"time":"2026-01-01T00:00:00Z","value":%s,"tags":{}}}\n'
 THREADS = "timeStamp,elapsed,success,allThreads,grpThreads\n"
@@ -40,11 +41,11 @@ XML = '<testResults>\n<httpSample ts="1700000000000" t="10" s="true"/>\n'
         ("jtl", HEAD + ROW + "2026/01/01 10:00:00,10,home,true\n", 3, "timeStamp is not a whole number"),
         ("jtl", HEAD + ROW + "1700000000000,ten,home,true\n", 3, "elapsed is not a whole number: “ten”"),
         ("jtl", HEAD + ROW + "1700000000000,-5,home,true\n", 3, "elapsed is beyond all sense"),
-        ("jtl", HEAD + ROW + "1700000000000,10,home,maybe\n", 3, "success is neither true nor false: “maybe”"),
         ("jtl", HEAD + ROW + "1700000000000,10,home, true\n", 3, "success is neither true nor false: “ true”"),
         ("jtl", HEAD + "1700000000000,4294967295,home,true\n" * 5_000, None, "their sum is too large"),
         ("jtl", THREADS + "".join(f"170000000000{n},4294967295,true,1,1\n" for n in range(3)), None, "beyond all sense"),
         ("jtl", HEAD + "2024/02/29 10:00:00,10,home,true\n2024/02/30 10:00:00,10,home,true\n", 3, "timeStamp is no time: “2024/02/30 10:00:00”"),
+        ("jtl", NAMELESS % "2024-04-03 10:20:30" + NAMELESS % "7", 2, "timeStamp is no time: “7”"),
         ("jtl", HEAD + "13/01/2024 10:00:00,10,home,true\n01/13/2024 10:00:00,10,home,true\n", 3, "timeStamp is no time: “01/13/2024 10:00:00”"),
         ("jtl", HEAD + ROW + "9,10,home,true\n", None, "more than 90 days apart"),
         ("jtl", HEAD + ROW + '1700000000000,10,"home,true\n', 3, "this is not CSV"),

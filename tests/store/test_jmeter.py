@@ -29,7 +29,7 @@ FIRST_ROW_LOST = "no-names"
 """The dashboard takes the first row of a file without a header for the header."""
 TRANSACTIONS_ALONE = "transaction-no-parts"
 """Its transactions contain no samples: they are the requests, and JMeter's total counts none of them."""
-_LEFT_OUT = re.compile(r"^([\d,]+) (rows of transactions|parts of other samples)")
+LEFT_OUT = re.compile(r"^([\d,]+) (rows of transactions|parts of other samples)")
 
 
 def read(name: str) -> tuple[Made, Mapping[str, Mapping[str, Any]]]:
@@ -76,12 +76,6 @@ def numbers(one: Mapping[str, NDArray[Any]]) -> dict[str, float]:
     }
 
 
-def left_out(made: Made) -> dict[str, int]:
-    """Return how many rows were transactions, and how many parts, according to the notes."""
-    found = [match for note in made.notes if (match := _LEFT_OUT.match(note))]
-    return {match[2]: int(match[1].replace(",", "")) for match in found}
-
-
 @pytest.mark.parametrize("name", [name for name in CASES if name != FIRST_ROW_LOST])
 def test_each_label_has_jmeters_numbers(name: str) -> None:
     made, dashboard = read(name)
@@ -95,7 +89,8 @@ def test_each_label_has_jmeters_numbers(name: str) -> None:
 def test_the_total_is_jmeters_with_what_was_left_out(name: str) -> None:
     """The dashboard's total counts parts that the file has as rows, and no transactions."""
     made, dashboard = read(name)
-    out = left_out(made)
+    found = [match for note in made.notes if (match := LEFT_OUT.match(note))]
+    out = {match[2]: int(match[1].replace(",", "")) for match in found}
     counted = made.requests + out.get("parts of other samples", 0)
     lost = 1 if name == FIRST_ROW_LOST else 0
     alone = counted if name == TRANSACTIONS_ALONE else 0

@@ -36,9 +36,8 @@ def test_what_was_imported_comes_out_as_it_was(tmp_path: Path) -> None:
     assert list(after[0]) == list(HEADER)
     own = ("responseMessage", "threadName", "dataType", "failureMessage", "URL", "IdleTime")
     kept = [name for name in HEADER if name not in own]
-    assert sorted(tuple(row[name] for name in kept) for row in after) == sorted(
-        tuple(row[name] for name in kept) for row in before
-    )
+    first, again = (sorted(tuple(row[name] for name in kept) for row in some) for some in (before, after))
+    assert first == again
     ends = [int(row["timeStamp"]) + int(row["elapsed"]) for row in after]
     assert ends == sorted(ends)
 
@@ -65,10 +64,8 @@ def test_svload_s_own_rows_are_jmeters(tmp_path: Path) -> None:
 
 
 def test_no_cell_is_a_formula(tmp_path: Path) -> None:
-    load = [
-        files.Asked(0, 100 * place, 50, label)
-        for place, label in enumerate(["=cmd()", "+1+1", "@x", "a\u202eb", "home"])
-    ]
+    labels = ("=cmd()", "+1+1", "@x", "a\u202eb", "home")
+    load = [files.Asked(0, 100 * place, 50, label) for place, label in enumerate(labels)]
     run = files.imported(tmp_path / "runs", files.write_jtl(tmp_path / "a.jtl", load, group="-2+3"))
     (exported,) = api.export_jtl(str(run.path), tmp_path / "out")
     texts = {row[name] for row in rows(exported) for name in ("label", "threadName")}

@@ -41,9 +41,7 @@ def test_a_pack_reads_as_its_run(run: SyntheticRun, tmp_path: Path, monkeypatch:
     assert find_run(pack.name, pack.parent).path.is_relative_to(tmp_path / "xdg")
 
 
-def test_an_unpacked_run_is_synced(
-    run: SyntheticRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unpacked_run_is_synced(run: SyntheticRun, tmp_path: Path, monkeypatch: Any) -> None:
     synced: set[Path] = set()
     pack, sync = pack_run(run), os.fsync
 

@@ -26,15 +26,13 @@ def table(schema: Any, rows: list[dict[str, int]]) -> dict[str, tuple[str, bytes
 
 
 def test_tables_come_back_as_they_were(tmp_path: Path) -> None:
-    intervals = table(
-        columns.INTERVALS, [{"group": 0, "interval": n, "due": 2**64 - 1 - n} for n in range(5)]
-    )
+    rows = [{"group": 0, "interval": n, "due": 2**64 - 1 - n} for n in range(5)]
     monitors = {
         "offset_ns": ("i64", array("q", [-5, 7]).tobytes()),
         **{name: ("utf8", ["", "ü/\n"]) for name in ("service", "monitor", "entity", "metric")},
         "value": ("f64", array("d", [0.1, float("nan")]).tobytes()),
     }
-    write_trial_tables(tmp_path, {"intervals": intervals, "monitors": monitors})
+    write_trial_tables(tmp_path, {"intervals": table(columns.INTERVALS, rows), "monitors": monitors})
     assert {path.name for path in tmp_path.iterdir()} == {f"{name}.parquet" for name in TABLES}
     back = LazyTable(tmp_path / "intervals.parquet", TABLES["intervals"])
     assert back["due"].dtype == np.uint64
@@ -45,15 +43,10 @@ def test_tables_come_back_as_they_were(tmp_path: Path) -> None:
     assert len(read_table(tmp_path / "samples.parquet")["due_ns"]) == 0
 
 
-@pytest.mark.parametrize(
-    "bad",
-    [
-        {"a": ("u64", bytes(9))},
-        {"a": ("u32", bytes(8))},
-        {"b": ("u64", bytes(8))},
-        {"a": np.zeros(3, dtype="<i8")},
-    ],
-)
+BAD = [{"a": ("u64", bytes(9))}, {"a": ("u32", bytes(8))}, {"b": ("u64", bytes(8))}]
+
+
+@pytest.mark.parametrize("bad", [*BAD, {"a": np.zeros(3, dtype="<i8")}])
 def test_a_column_that_does_not_fit_is_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="the column"):
         to_arrow(bad, {"a": "u64"})
@@ -92,11 +85,9 @@ def test_samples_keep_their_share_and_group_and_stand_by_due_time(tmp_path: Path
 
 def test_intervals_are_summed_by_step_and_a_table_without_steps_is_of_one(tmp_path: Path) -> None:
     """Tables were written like this before steps were distinguished."""
-    one, two = (
-        table(columns.INTERVALS, [{"step": step, "due": due} for step, due in enumerate(dues)])
-        for dues in ((5, 7), (1, 2))
-    )
-    merged = merge_shares([(0, {"intervals": one}), (0, {"intervals": two})])["intervals"]
+    shares = [[{"step": 0, "due": 5}, {"step": 1, "due": 7}], [{"step": 0, "due": 1}, {"step": 1, "due": 2}]]
+    tables = [{"intervals": table(columns.INTERVALS, rows)} for rows in shares]
+    merged = merge_shares([(0, one) for one in tables])["intervals"]
     assert (merged["step"].tolist(), merged["due"].tolist()) == ([0, 1], [6, 9])
     kinds = {name: kind for name, kind in columns.INTERVALS.items() if name != "step"}
     old = table(kinds, [{"due": 5}, {"due": 7}])

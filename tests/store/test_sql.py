@@ -24,7 +24,7 @@ from tests.support import SyntheticRun, TurnModel, make_run
 
 from svload import api
 from svload.model.errors import SvloadError
-from svload.model.results import Belief, Estimate, TrialSummary
+from svload.model.results import Belief, TrialSummary
 from svload.model.visible import plain_cell
 from svload.store import export_views, query, read_trial
 from svload.store.load_time import responses_ns
@@ -116,14 +116,12 @@ def test_a_response_leaves_out_the_time_between_turns_in_which_it_waited_for_a_s
     for stamp in ("first_byte_ns", "done_ns"):
         columns[stamp][late] = begin_ns + 5_000_000 + service_ns
     pq.write_table(pa.table(columns, schema=table.schema), trial.table("samples"))
-    rows = query(run, f"select response_ns from samples where trial = '{name}' and response_ns is not null")[
-        1
-    ]
+    times = f"select response_ns from samples where trial = '{name}' and response_ns is not null"
     asked = f"select max(response_s) from probe where trial = '{name}' and vu = {columns['vu'][late]} "
     (longest,) = query(run, f"{asked} and due_s = {columns['due_ns'][late]} / 1e9")[1][0]
     data = read_trial(trial)
     took = responses_ns(data.samples)[np.asarray(data.samples["done_ns"]) >= 0]
-    assert sorted(value for (value,) in rows) == sorted(took.tolist())
+    assert sorted(value for (value,) in query(run, times)[1]) == sorted(took.tolist())
     # Nothing of a turn is due later than at its last nanosecond.
     assert longest == pytest.approx((waited_ns + service_ns) / 1e9, abs=2e-9)
     assert begin_ns - end_ns > 100 * service_ns, "the pause would show"
@@ -160,19 +158,15 @@ def test_the_probe_speaks_curl_s_units_and_keeps_what_did_not_happen_null(run: S
     assert query(run, "select count(*) from probe where time_connect < time_namelookup")[1] == [(0,)]
 
 
-def _bounds(one: Estimate) -> tuple[float | None, float | None, str]:
-    belief = one.belief or Belief(grade="VALID", below=0.0, above=0.0)
-    return belief.below, belief.above, ", ".join(belief.doubts)
-
-
 def test_judged_metrics_and_checks_are_those_of_the_findings(run: SyntheticRun) -> None:
     findings = api.read_findings(run)
     columns = "trial, metric, value, grade, below, above, doubts, why, need"
-    wanted = [
-        (trial.trial, name, one.value, one.grade, *_bounds(one), one.why, one.need)
-        for trial in findings.trials
-        for name, one in trial.metrics.items()
-    ]
+    wanted = []
+    for trial in findings.trials:
+        for name, one in trial.metrics.items():
+            belief = one.belief or Belief(grade="VALID", below=0.0, above=0.0)
+            bounds = (belief.below, belief.above, ", ".join(belief.doubts))
+            wanted.append((trial.trial, name, one.value, one.grade, *bounds, one.why, one.need))
     found = query(run, f"select {columns} from metrics")[1]
     assert sorted(found, key=repr) == sorted(wanted, key=repr)
     checks = query(run, "select trial, check_name, grade, measured, who from checks")[1]

@@ -73,7 +73,7 @@ def test_a_damaged_run_has_no_thin_copy(name: str, tmp_path: Path) -> None:
     assert {problem.code for problem in caught.value.problems} == {"run-damaged"}
 
 
-def test_no_folder_is_named(run: SyntheticRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_folder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SVLOAD_STATE", str(tmp_path / "state"))
     copy = make_run(tmp_path / "runs", replicates=1, cases=1)
     journal = copy.trial("TC0.r1").events

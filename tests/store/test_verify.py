@@ -121,9 +121,7 @@ STARTED, NOTICE = (Event(kind, {"text": "x"}).to_json() for kind in ("run-starte
     ],
     ids=["event", "end", "torn", "last", "next", "twice"],
 )
-def test_a_torn_line_is_damage_if_no_crash_tore_it(
-    run: RunDir, torn: str, after: str, is_damage: bool
-) -> None:
+def test_a_line_that_no_crash_tore_is_damage(run: RunDir, torn: str, after: str, is_damage: bool) -> None:
     line = run.events.read_bytes().count(b"\n") + 1
     with run.events.open("a") as file:
         file.write(torn + after)
