@@ -1,4 +1,4 @@
-"""Monitors of real servers: what was done to them, planted limits that are reached, and calm ones."""
+"""Monitors of real servers: planted limits that are reached, and calm ones; what watching costs."""
 
 from __future__ import annotations
 
@@ -7,18 +7,16 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from tests.bounds import HANG_S
-from tests.servers import free_port, memcached, nginx, running, serving, varnish, wait_until
-from tests.watch.watched import Watched, moved, processes, saturated, states, values
+from tests.servers import free_port, memcached, nginx, running, varnish, wait_until
+from tests.watch.watched import Watched, moved, processes, saturated, states
 
 from svload.run.execution import SAMPLE_INTERVAL_S
-from svload.watch import monitors_for
 from svload.watch.sampler import Sampler
 
 pytestmark = pytest.mark.real
@@ -146,88 +144,6 @@ def test_a_java_heap_runs_out_of_memory(needs: Any, places: ExitStack, tmp_path:
     assert max(value for _, _, metric, value in watched._rows if metric == "gc_pause_seconds") > 0
 
 
-GET = b"GET %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
-
-
-class Case(NamedTuple):
-    """A server: its command, where its monitor asks, what it is sent, how counters grow, its limits."""
-
-    command: Callable[[Path, int, int], list[str]]
-    where: Callable[[Path, int], dict[str, Any]]
-    says: list[bytes]
-    grown: dict[str, float]
-    limits: dict[str, float] = {}
-
-
-def at_address(folder: Path, port: int) -> dict[str, Any]:
-    return {"address": "127.0.0.1", "port": port}
-
-
-CASES = {
-    "memcached": Case(
-        lambda folder, port, behind: memcached(port),
-        at_address,
-        [b"set a 0 0 1\r\nx\r\nget a\r\nget b\r\nget c\r\nquit\r\n"],
-        {"hits_total": 1, "misses_total": 2, "sets_total": 1, "items": 1},
-    ),
-    "redis": Case(
-        lambda folder, port, behind: [
-            *("redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)),
-            *("--maxclients", "77", "--maxmemory", "9mb"),
-        ],
-        at_address,
-        [b"SET a 1\r\nGET a\r\nGET b\r\nGET c\r\nNONSENSE\r\nQUIT\r\n"],
-        {"hits_total": 1, "misses_total": 2, "keys": 1, "errors_total": 1, "connections_total": 1},
-        {"connections_limit": 77, "limit_bytes": 9 << 20},
-    ),
-    "nginx": Case(
-        lambda folder, port, behind: nginx(folder, port, "location /status { stub_status; }"),
-        lambda folder, port: {"status_url": f"http://127.0.0.1:{port}/status", "connections_limit": 512},
-        [GET % b"/status"] * 3,
-        {"accepted_total": 3, "handled_total": 3},
-    ),
-    "varnish": Case(
-        lambda folder, port, behind: varnish(folder / "varnish", port, behind, "-s", "default=malloc,32m"),
-        lambda folder, port: {
-            "dir": str(folder / "varnish"),
-            "varnishstat": None,
-            "varnishadm": "varnishadm",
-        },
-        [GET % b"/x.html"] * 4,
-        {"cache_hit_total": 3, "cache_miss_total": 1},
-    ),
-}
-PROGRAMS = {"redis": ("redis-server",), "varnish": ("varnishd", "varnishstat", "root")}
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_a_monitor_counts_the_work_done(name: str, needs: Any, tmp_path: Path) -> None:
-    needs(*PROGRAMS.get(name, (name,)))
-    case, port = CASES[name], free_port()
-    facts = {"service": "it", "admin": {name: case.where(tmp_path, port)}}
-    (kind,) = monitors_for(facts)
-    with serving() as behind, running(case.command(tmp_path, port, behind), port):
-        monitor = kind("it", facts)
-        wait_until(lambda: values(monitor).get("threads", 1) > 0)
-        before = values(monitor)
-        assert set(before) == set(monitor.metrics), "every documented metric is there, and no other"
-        for text in case.says:
-            with socket.create_connection(("127.0.0.1", port), HANG_S) as client:
-                client.sendall(text)
-                while client.recv(4096):
-                    pass
-
-        def grown() -> dict[str, float]:
-            now = values(monitor)
-            return {metric: now[metric] - before[metric] for metric in case.grown}
-
-        # Varnish adds up a worker's counters when it becomes idle.
-        wait_until(lambda: all(value >= case.grown[metric] for metric, value in grown().items()))
-        assert grown() == case.grown
-        assert case.limits.items() <= values(monitor).items()
-        monitor.close()
-
-
 # what watching costs: all monitors of a lab of real servers together, at a run's own interval
 
 
@@ -243,15 +159,9 @@ def used_s() -> float:
 
 
 def facts(name: str, pid: int, port: int, scheme: str, admin: dict[str, Any]) -> dict[str, Any]:
-    ends = {"endpoints": [{"scheme": scheme, "address": "127.0.0.1", "port": port}]}
-    return {
-        **processes(**{name: pid}),
-        **ends,
-        "service": name,
-        "kit": name,
-        "settings": [],
-        "admin": {name: admin},
-    }
+    ends = [{"scheme": scheme, "address": "127.0.0.1", "port": port}]
+    known = {"service": name, "kit": name, "settings": [], "endpoints": ends, "admin": {name: admin}}
+    return processes(**{name: pid}) | known
 
 
 @pytest.mark.timing
@@ -265,15 +175,12 @@ def test_all_monitors_together_take_a_few_percent_of_a_core_at_most(needs: Any, 
         front = stack.enter_context(running(varnish(home, cache, web), cache))
         sampler = Sampler()
         stack.callback(sampler.close)
-        found = sampler.prepare(
-            [
-                facts("nginx", site.pid, web, "http", {"status_url": f"http://127.0.0.1:{web}{status}"}),
-                facts("memcached", held.pid, store, "tcp", {"address": "127.0.0.1", "port": store}),
-                facts("varnish", front.pid, cache, "http", {"dir": str(home), "varnishadm": "varnishadm"}),
-            ],
-            SAMPLE_INTERVAL_S,
-            tmp_path / "monitors.jsonl",
-        )
+        services = [
+            facts("nginx", site.pid, web, "http", {"status_url": f"http://127.0.0.1:{web}{status}"}),
+            facts("memcached", held.pid, store, "tcp", {"address": "127.0.0.1", "port": store}),
+            facts("varnish", front.pid, cache, "http", {"dir": str(home), "varnishadm": "varnishadm"}),
+        ]
+        found = sampler.prepare(services, SAMPLE_INTERVAL_S, tmp_path / "monitors.jsonl")
         assert found["problems"] == []
         assert len(found["monitors"]) >= 3 + 3 * 5
         began, begun_s = time.monotonic(), used_s()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from svload.analysis.evidence import Readings, declared_clauses, evidence
 from svload.analysis.view import Window
 from svload.host.machine.linux import process_stat
 from svload.model.evidence import Evidence
+from svload.model.facts import ServiceFacts
 from svload.watch import Monitor, monitors_for
 
 
@@ -81,6 +83,25 @@ class Watched:
 
         wait_until(holds)
         return self.shown()
+
+
+@contextmanager
+def counted(facts: ServiceFacts, name: str, **grown: float) -> Iterator[dict[str, float]]:
+    """Check that a monitor reads all its metrics, and these grow so in the block; yield its first reading."""
+    watched = Watched({"admin": facts.admin}, name)
+    wait_until(lambda: watched.sample().get("threads", 1) > 0)  # Varnish's workers start after its listener
+    before = watched.sample()
+    assert set(before) == set(type(watched.monitor).metrics)
+    yield before
+
+    def since() -> dict[str, float]:
+        now = watched.sample()
+        return {metric: now[metric] - before[metric] for metric in grown}
+
+    # Varnish adds up a worker's counters when it becomes idle.
+    wait_until(lambda: all(value >= grown[metric] for metric, value in since().items()))
+    assert since() == grown
+    watched.monitor.close()
 
 
 def saturated(found: Evidence) -> tuple[str, ...]:
