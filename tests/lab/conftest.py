@@ -44,7 +44,7 @@ def agent(tmp_path: Path) -> Iterator[Agent]:
 
 @pytest.fixture
 def lab_of(tmp_path: Path, host: Any) -> Any:
-    """Return lab_of(spec(…), …) → a lab in the study's folder `tmp_path`, taken down after the test."""
+    """Return lab_of(spec(…), …) → a lab in the folder `tmp_path`, of which nothing is left after the test."""
     labs: list[Lab] = []
 
     def make(*specs: ServiceSpec, work: str = "work", **more: Any) -> Lab:
@@ -53,7 +53,10 @@ def lab_of(tmp_path: Path, host: Any) -> Any:
 
     yield make
     for lab in labs:
+        facts = lab.facts().values()
         lab.down()
+        assert gone(pids_of(*facts))
+        assert not [path for one in facts for path in folders(one) if path.exists()]
 
 
 @pytest.fixture
@@ -122,6 +125,11 @@ def pids_of(*services: ServiceFacts) -> list[int]:
     return [process.pid for one in services for process in one.processes]
 
 
+def folders(facts: ServiceFacts) -> set[Path]:
+    """Return the folders of the service's control groups."""
+    return {Path(path) for group in facts.groups for path in group.paths.values()}
+
+
 def procs(path: str) -> set[int]:
     """Return the pids of the processes in a control group."""
     return {int(pid) for pid in Path(path, "cgroup.procs").read_text().split()}
@@ -144,13 +152,7 @@ def redis(at: Endpoint) -> Iterator[Callable[..., Any]]:
 
 def mariadb(at: Endpoint, statement: str, password: str = "lab") -> str:
     """Return MariaDB's answers to the user `lab`, over TCP."""
-    where = [
-        "--no-defaults",
-        f"--host={at.address}",
-        f"--port={at.port}",
-        "--user=lab",
-        f"--password={password}",
-    ]
-    form = ["--batch", "--skip-column-names", "lab", f"--execute={statement}"]
-    done = completed(["mariadb", *where, *form])
+    where = f"--no-defaults --host={at.address} --port={at.port} --user=lab --password={password}"
+    form = "--batch --skip-column-names lab"
+    done = completed(["mariadb", *where.split(), *form.split(), f"--execute={statement}"])
     return (done.stdout + done.stderr).strip()

@@ -6,8 +6,8 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,11 @@ from svload.host.agent.journal import CHILD, MARK, strays
 from svload.host.machine import linux
 from svload.host.machine import owners as owners_module
 from svload.lab.answering import proved
-from svload.lab.lab import Lab
 from svload.model.errors import SvloadError
 from svload.model.facts import Endpoint, ProcessFact, ServiceFacts
 from svload.model.study import ServiceSpec
+
+from .conftest import spec
 
 STUBBORN = """
 import os, signal, socket, sys, time
@@ -36,7 +37,7 @@ def serve():
     listener.bind(("127.0.0.1", port)); listener.listen(100)
     while True:
         peer, _ = listener.accept()
-        peer.sendall(b"%s %d" % (build.encode(), os.getpid())); peer.close()
+        peer.sendall(build.encode()); peer.close()
 if "again" in how: serve()
 if os.fork() == 0:
     os.setsid()
@@ -48,25 +49,20 @@ while True: time.sleep(1)
 
 
 def build(name: str, how: str) -> ServiceSpec:
-    run = f"{sys.executable} stubborn.py ${{port}} {name} {how}"
-    return ServiceSpec(name="api", kit="command", options={"run": run, "ready": "tcp"})
+    return spec("api", "command", run=f"{sys.executable} stubborn.py ${{port}} {name} {how}", ready="tcp")
 
 
-def lab(tmp_path: Path, host: Any, spec: ServiceSpec) -> Lab:
-    (tmp_path / "stubborn.py").write_text(STUBBORN)
-    return Lab([spec], host, tmp_path / "work", tmp_path / "cache", study_dir=tmp_path)
-
-
-def asked(lab: Lab) -> tuple[str, int]:
-    """Return which build answers, and the worker's pid as it knows it."""
-    end = lab.facts()["api"].endpoints[0]
-    with socket.create_connection((end.address, end.port)) as client:
-        name, pid = client.recv(100).split()
-    return name.decode(), int(pid)
+def builds(port: int) -> set[str]:
+    """Return which builds answer there."""
+    found = set()
+    for _ in range(20):
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            found.add(client.recv(100).decode())
+    return found
 
 
 @pytest.fixture(params=["isolated", "plain"])
-def either(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Agent]:
+def host(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Agent]:
     """Return an agent with its own PID namespace, and one as an ordinary user has it."""
     with start_agent(tmp_path / "agent", "a test", isolate=request.param == "isolated") as made:
         yield made
@@ -75,18 +71,17 @@ def either(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Agent]:
 @pytest.mark.real
 @pytest.mark.parametrize("how", ["session", "double", "reuseport", "double-wiped"])
 def test_a_worker_that_left_its_session_never_answers_for_the_next_build(
-    tmp_path: Path, either: Agent, needs: Callable[..., None], how: str
+    tmp_path: Path, up: Any, needs: Any, how: str
 ) -> None:
     needs("root")
-    made = lab(tmp_path, either, build("a", how))
-    made.up()
-    try:
-        assert {asked(made)[0] for _ in range(20)} == {"a"}
-        made.apply([build("b", how)])
-        assert {asked(made)[0] for _ in range(20)} == {"b"}
-        port = made.facts()["api"].endpoints[0].port
-    finally:
-        made.down()
+    (tmp_path / "stubborn.py").write_text(STUBBORN)
+    lab = up(build("a", how))
+    port = lab.facts()["api"].endpoints[0].port
+    assert builds(port) == {"a"}
+    lab.apply([build("b", how)])
+    assert lab.facts()["api"].endpoints[0].port == port
+    assert builds(port) == {"b"}
+    lab.down()
     assert owners_module.listening([port]) == ()
 
 
@@ -94,16 +89,12 @@ def test_what_a_child_started_is_found_by_its_mark_and_no_other_childs() -> None
     code = "import os, time\nif os.fork(): os._exit(0)\nos.setsid(); print(os.getpid(), flush=True); time.sleep(600)"
     mark = f"a-lab-{os.getpid()}"  # all processes of the machine are searched, those of other tests too
     places = [{**os.environ, MARK: mark, CHILD: name} for name in ("api.server", "api.other")]
-    words = [sys.executable, "-c", code]
-    begun = [subprocess.Popen(words, env=place, stdout=subprocess.PIPE) for place in places]
-    pids = [int(one.stdout.readline()) for one in begun if one.stdout is not None]
-    try:
+    with ExitStack() as stack:
+        pids = [int(stack.enter_context(child(code, env=place))[1]) for place in places]
+        for pid in pids:
+            stack.callback(os.kill, pid, 9)
         assert [found.pid for found in strays(mark, "api.server")] == pids[:1]
         assert strays(f"{mark}-b", "api.server") == []
-    finally:
-        for pid, one in zip(pids, begun, strict=True):
-            os.kill(pid, 9)
-            one.communicate()
 
 
 @contextmanager

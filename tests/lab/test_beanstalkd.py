@@ -16,7 +16,7 @@ from svload.lab import Lab
 from svload.model.errors import SvloadError
 from svload.model.facts import ServiceFacts
 
-from .conftest import gone, settings_of, spec
+from .conftest import settings_of, spec
 
 pytestmark = pytest.mark.real
 PUT = "put 0 0 60 5\r\nhello"
@@ -69,9 +69,6 @@ def test_a_job_goes_through_and_every_command_is_counted(lab_of: Any) -> None:
     wanted = {"puts_total": 3, "jobs_total": 2, "reserves_total": 1, "deletes_total": 2, "jobs_ready": 1}
     assert {name: last[name] - first[name] for name in wanted} == wanted
     assert (last["job_limit_bytes"], last["jobs_reserved"]) == (1024, 0)
-    pids = [process.pid for process in facts.processes]
-    lab.down()
-    assert gone(pids)
 
 
 def test_a_reset_deletes_every_job_whatever_its_state(lab_of: Any) -> None:
@@ -97,9 +94,8 @@ def test_a_job_that_a_worker_still_holds_is_no_reset(up: Any) -> None:
     lab = up(spec("queue", "beanstalkd"))
     with client(lab) as say:
         assert say(PUT, "reserve") == ["INSERTED 1", "RESERVED 1 5"]
-        with pytest.raises(SvloadError, match=r"1 of its jobs are held by workers") as found:
+        with pytest.raises(SvloadError, match=r"1 of its jobs are held by workers.*\[reset-failed\]"):
             lab.reset(["queue"])
-        assert found.value.problems[0].code == "reset-failed"
     assert lab.reset(["queue"])["queue"]["current-jobs-reserved"] == 0
 
 
@@ -115,9 +111,9 @@ def test_jobs_outlive_its_end_where_they_are_on_disk(lab_of: Any, options: dict[
         assert say("reserve-with-timeout 0") == [kept]
 
 
-def test_a_worker_that_is_too_slow_is_reported_and_saturates_nothing(lab_of: Any) -> None:
-    lab = lab_of(spec("queue", "beanstalkd"))
-    monitor = watched(lab.up()["queue"])
+def test_a_worker_that_is_too_slow_is_reported_and_saturates_nothing(up: Any) -> None:
+    lab = up(spec("queue", "beanstalkd"))
+    monitor = watched(lab.facts()["queue"])
     calm = monitor.until(lambda read: read["jobs_ready"] == 0)
     with client(lab) as slow, client(lab) as next_one:
         assert slow("put 0 0 1 5\r\nhello", "reserve") == ["INSERTED 1", "RESERVED 1 5"]

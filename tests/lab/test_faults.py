@@ -140,7 +140,7 @@ def test_a_store_that_holds_its_objects_in_memory_has_them_again(make: Callable[
     ],
 )
 def test_what_was_set_while_it_ran_is_set_again(
-    lab_of: Any, up: Any, needs: Any, kit: str, options: Any, changed: Any, setting: tuple[str, str]
+    up: Any, needs: Any, kit: str, options: Any, changed: Any, setting: tuple[str, str]
 ) -> None:
     needs(*all_kits()[kit].programs)
     site = spec("site", "truth", role="store")

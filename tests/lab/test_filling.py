@@ -201,7 +201,7 @@ def test_kill_9_while_it_fills_loses_nothing(tmp_path: Path, at: int) -> None:
     assert done.resumed >= before - 2 * 64 - store_api.PARALLEL
 
 
-def test_every_account_is_listed_page_by_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_account_is_listed_page_by_page(monkeypatch: pytest.MonkeyPatch) -> None:
     objects = ObjectSet(name="o", service="store", accounts=2, containers=9, count=100, size={"constant": 10})
     store = Store()
     with running(store, None) as facts:

@@ -16,7 +16,7 @@ from svload.lab.setup import find_mistakes
 from svload.model.study import ServiceSpec
 from svload.watch.monitors.process import ProcessMonitor
 
-from .conftest import procs
+from .conftest import folders, procs
 
 Make = Callable[..., Lab]
 FORKING = program(
@@ -80,8 +80,6 @@ def test_a_service_is_held_as_one_children_included(make: Make) -> None:
         assert leader.pid in procs(path)
         assert len(procs(path)) == 2, "the worker that left its session too"
     assert {one.name for one in facts.settings} == {"cpus", "memory_bytes", "pids"}
-    lab.down()
-    assert not [path for path in group.paths.values() if Path(path).exists()]
 
 
 @pytest.mark.truth
@@ -113,8 +111,6 @@ def test_each_replica_has_a_group_within_the_machines(make: Make) -> None:
         assert first.pid in procs(path)
         assert second.pid not in procs(path)
     assert [one.found for one in facts.settings if one.name == "cpus"] == ["1"], "the quota of all of them"
-    lab.down()
-    assert not [path for group in groups.values() for path in group.paths.values() if Path(path).exists()]
 
 
 @pytest.mark.parametrize("limits", [{"pids": 50}, {"memory": "200MB", "cpus": 0.5}])
@@ -122,13 +118,12 @@ def test_no_folder_stays_of_a_service_with_limits_that_its_machine_has_not(make:
     """With version 1 each limit has its own hierarchy, in which the machine's folder lies between."""
     members = [spec(name, within="vm", **limits) for name in ("api", "other")]
     lab = make(spec("vm", "machine", cpus=1.0), *members)
-    groups = [group for one in lab.facts().values() for group in one.groups]
-    paths = {Path(path) for group in groups for path in group.paths.values()}
+    paths = {path for one in lab.facts().values() for path in folders(one)}
     above = {parent for path in paths for parent in (path, *path.parents)}
-    folders = {one for one in above if any(parent.name == "svload" for parent in one.parents)}
-    assert all(folder.is_dir() for folder in folders)
+    own = {one for one in above if any(parent.name == "svload" for parent in one.parents)}
+    assert all(folder.is_dir() for folder in own)
     lab.down()
-    assert [folder for folder in folders if folder.exists()] == []
+    assert [folder for folder in own if folder.exists()] == []
 
 
 BURNT_S = 0.6
@@ -147,14 +142,13 @@ with socket.create_server(("127.0.0.1", int(sys.argv[1]))) as server:
 
 
 @pytest.mark.parametrize(("limit", "sees_all"), [({"memory": "256 MiB"}, True), ({}, False)])
-def test_children_that_nobody_waits_for_count_where_there_is_a_group(
-    lab_of: Any, tmp_path: Path, needs: Any, limit: dict[str, str], sees_all: bool
-) -> None:
+def test_children_nobody_waits_for(up: Any, tmp_path: Path, needs: Any, limit: Any, sees_all: bool) -> None:
+    """They count where there is a group."""
     needs("root")
     (tmp_path / "burner.py").write_text(BURNER)
     run = f"{sys.executable} -S burner.py ${{port}}"
-    lab = lab_of(spec("web", run=run, tcp=True, ready="tcp", **limit))
-    monitor = ProcessMonitor("web", lab.up()["web"].model_dump(mode="json"))
+    facts = up(spec("web", run=run, tcp=True, ready="tcp", **limit)).facts()["web"]
+    monitor = ProcessMonitor("web", facts.model_dump(mode="json"))
 
     def read(metric: str) -> float:
         ProcessMonitor.table.renew()

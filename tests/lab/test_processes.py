@@ -93,9 +93,8 @@ def test_a_service_that_is_not_ready_is_ended(lab_of: Any, host: Agent, stops: b
     assert host.exited("silent.server") is not None
 
 
-def test_a_command_may_take_as_long_as_it_says_and_its_death_is_noticed(
-    lab_of: Any, up: Any, host: Agent, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_command_takes_as_long_as_it_says(up: Any, host: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own bound for its start counts also when it is started again; its death is noticed."""
     for module in (standing, faults):
         monkeypatch.setattr(module, "READY_WITHIN_S", 1e-9)
     lab = up(command())

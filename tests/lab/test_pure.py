@@ -392,9 +392,7 @@ def test_a_server_that_cannot_be_stopped_keeps_no_other_up(tmp_path: Path) -> No
     assert not lab._up
 
 
-def test_servers_elsewhere_report_from_several_threads(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_servers_elsewhere_report_in_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of one wave start at once: each event is handed over once."""
     monkeypatch.setenv("SVLOAD_CACHE", str(tmp_path / "cache"))
     agent: Any = SimpleNamespace(dir=tmp_path / "agent", cores=(0, 1))
@@ -408,9 +406,8 @@ def test_servers_elsewhere_report_from_several_threads(
             answers = list(pool.map(lambda _: there.do("stop", ()), range(20)))
     finally:
         sys.setswitchinterval(before)
-    assert Counter(event for answer in answers for event in answer["events"]) == dict.fromkeys(
-        range(3000), 20
-    )
+    counts = Counter(event for answer in answers for event in answer["events"])
+    assert counts == dict.fromkeys(range(3000), 20)
 
 
 @pytest.mark.parametrize("copy", [unpacked, _staged], ids=["run", "install"])

@@ -112,17 +112,12 @@ def test_a_change_or_a_restart_of_a_service_restarts_those_that_name_it(lab: Mak
     wait_until(lambda: not up.alive())
 
 
-def test_further_ports_have_endpoints_of_their_own(lab: Make) -> None:
-    known = endpoints(
-        lab(app=teller("${port},${port.admin}", ports=["admin"], ready="GET admin/health")).up()
-    )
-    assert set(known) == {"http://app", "http://app.admin"}
+def test_further_ports_and_dialogues_have_endpoints_of_their_own(lab: Make) -> None:
+    app = teller("${port},${port.admin}", ports=["admin"], ready="GET admin/health")
+    known = endpoints(lab(app=app, talk=teller(tcp=True, ready="tcp")).up())
+    assert set(known) == {"http://app", "http://app.admin", "tcp://talk"}
     ports = f"{known['http://app'].port},{known['http://app.admin'].port}"
     assert told(known["http://app.admin"].port)["args"] == [ports]
-
-
-def test_a_service_of_dialogues_has_a_tcp_endpoint(lab: Make) -> None:
-    assert set(endpoints(lab(app=teller(tcp=True, ready="tcp")).up())) == {"tcp://app"}
 
 
 def test_replicas_are_servers_of_their_own_and_one_service(lab: Make) -> None:

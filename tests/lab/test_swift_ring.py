@@ -38,15 +38,12 @@ SPEC = ServiceSpec(
 )  # fmt: skip
 
 
-def test_copies_need_servers() -> None:
+def test_copies_need_servers_and_each_is_a_declared_part() -> None:
     with pytest.raises(ValidationError, match="3 copies of each object need as many object_servers, not 2"):
         SwiftOptions(object_servers=2, object_replicas=3)
     assert SwiftOptions(object_servers=3, object_replicas=3).objects == ("object-1", "object-2", "object-3")
     assert SwiftOptions(object_servers=2).servers == ("account", "container", "object-1", "object-2")
     assert SwiftOptions().servers == ("account", "container", "object")
-
-
-def test_every_object_server_is_a_declared_part() -> None:
     assert {*SwiftOptions(object_servers=9).servers, "object", "proxy", "memcached"} == {*SwiftOptions.parts}
 
 
@@ -91,11 +88,6 @@ def lab(tmp_path: Path, agent: Agent, needs: Any) -> Iterator[Lab]:
     made.down()
 
 
-def files_below(folder: Path) -> int:
-    """Return objects' files, while the servers and the replicators move them."""
-    return sum(name.endswith(".data") for _, _, names in os.walk(folder) for name in names)
-
-
 @pytest.mark.real
 def test_the_ring_reads_on_without_a_server_and_is_whole_after_it(lab: Lab, tmp_path: Path) -> None:
     facts = lab.up()["backend"]
@@ -110,7 +102,9 @@ def test_the_ring_reads_on_without_a_server_and_is_whole_after_it(lab: Lab, tmp_
     devices = tmp_path / "work/services/backend/devices"
 
     def held() -> list[int]:
-        return [files_below((devices / f"o{n}").resolve()) for n in (1, 2, 3)]
+        """Return each server's number of objects, while the replicators move them."""
+        folders = [os.walk((devices / f"o{n}").resolve()) for n in (1, 2, 3)]
+        return [sum(name.endswith(".data") for _, _, names in one for name in names) for one in folders]
 
     wait_until(lambda: held() == [8, 8, 8])
     kit = lab._here._standing["backend"].kit
