@@ -36,10 +36,6 @@ Heard = Callable[[str, str], Notice]
 DEAF = "import signal; signal.signal(15, signal.SIG_IGN); print('deaf', flush=True); signal.pause()"
 
 
-def code_of(caught: pytest.ExceptionInfo[SvloadError]) -> str:
-    return caught.value.problems[0].code
-
-
 @pytest.fixture
 def heard(agent: Agent) -> Heard:
     """Wait for the first notice of that kind from that child since the test began."""
@@ -99,9 +95,8 @@ PORT = {"code": "port-taken", "details": {"port": 80, "service": "cache"}}
 def test_a_child_that_fails(agent: Agent, order: Order, asked: Any, expected: str, code: str) -> None:
     agent.prepare([order("g", "generator")])
     tell = messages.Tell(child="g", message=asked, timeout_s=0.2 if "nothing" in asked else HANG_S)
-    with pytest.raises(SvloadError, match=expected) as caught:
+    with pytest.raises(SvloadError, match=rf"{expected}.*\[{code}\]"):
         agent.prepare([tell])
-    assert code_of(caught) == code
 
 
 def test_noise_is_a_note_and_an_unexpected_end_is_reported(agent: Agent, order: Order, heard: Heard) -> None:
@@ -122,9 +117,8 @@ def test_a_tools_exit_and_last_words(agent: Agent, order: Order) -> None:
 
 def test_a_tool_past_its_time_is_killed_with_children(agent: Agent, order: Order, tmp_path: Path) -> None:
     slow = order("t", "tool", "sh", "-c", "sleep 600 & echo going; wait", timeout_s=0.5, cwd=str(tmp_path))
-    with pytest.raises(SvloadError, match=r"within 0\.5 s.*going") as caught:
+    with pytest.raises(SvloadError, match=r"within 0\.5 s.*going.*\[agent-refused\]"):
         agent.prepare([slow])
-    assert code_of(caught) == "agent-refused"
     assert agent.exited("t") == -9
     assert not sleepers(tmp_path)
 
@@ -180,9 +174,8 @@ def test_a_program_starts_without_our_descriptors_and_blocked_signals(agent: Age
 )
 def test_a_failed_start_says_why(agent: Agent, order: Order, changed: dict[str, Any], expected: str) -> None:
     wish = replace(order("unborn", "server", "sleep", "600"), **changed)
-    with pytest.raises(SvloadError, match=expected) as caught:
+    with pytest.raises(SvloadError, match=rf"{expected}.*\[agent-refused\]"):
         agent.prepare([wish])
-    assert code_of(caught) == "agent-refused"
     with pytest.raises(SvloadError, match="no child “unborn”"):
         agent.exited("unborn")
     groups = [one for one in read_entries(agent.dir) if one["kind"] == "cgroup" and one["name"] == "unborn"]
@@ -225,13 +218,8 @@ def test_sigterm_ignored_is_killed(agent: Agent, order: Order, tmp_path: Path, s
     assert not alive(result)
 
 
-def test_now_asks_nobody(agent: Agent, order: Order) -> None:
-    agent.prepare([order("s", "server", "sleep", "600"), order("g", "generator")])
-    assert agent.stop(None, now=True) == {"s": -9, "g": -9}
-
-
-def test_a_stopped_process_can_still_be_ended(agent: Agent, order: Order) -> None:
-    (result,) = agent.prepare([order("s", "server", "sleep", "600")])
+def test_a_stopped_process_can_still_be_ended_and_now_asks_nobody(agent: Agent, order: Order) -> None:
+    (result, _) = agent.prepare([order("s", "server", "sleep", "600"), order("g", "generator")])
 
     def state() -> str:
         stat = linux.process_stat(result["pid"])
@@ -243,6 +231,8 @@ def test_a_stopped_process_can_still_be_ended(agent: Agent, order: Order) -> Non
     wait_until(lambda: state() == "S")
     agent.prepare([messages.Signal(child="s", signal="STOP")])
     assert agent.stop(["s"]) == {"s": -15}
+    agent.prepare([order("s", "server", "sleep", "600")])
+    assert agent.stop(None, now=True) == {"s": -9, "g": -9}
 
 
 def test_workers_that_outlive_their_master_are_ended(agent: Agent, order: Order, tmp_path: Path) -> None:
@@ -302,12 +292,10 @@ def test_closing_ends_children_and_files(state: Path, order: Order, isolate: boo
 def test_only_own_files_are_replaced(agent: Agent, tmp_path: Path) -> None:
     path = tmp_path / "precious"
     path.write_text("mine")
-    for act in (
-        lambda: agent.prepare([WriteFile(path=str(path), text="1", temporary=True)]),
-        lambda: agent.put(path, b"1", temporary=True),
-    ):
-        with pytest.raises(SvloadError, match="is not the lab's"):
-            act()
+    with pytest.raises(SvloadError, match="is not the lab's"):
+        agent.prepare([WriteFile(path=str(path), text="1", temporary=True)])
+    with pytest.raises(SvloadError, match="is not the lab's"):
+        agent.put(path, b"1", temporary=True)
     assert path.read_text() == "mine"
 
 
@@ -341,9 +329,8 @@ def test_a_lost_agent_is_reported_at_once_to_all_who_wait(state: Path, isolate: 
 
 def test_an_agent_that_cannot_start_says_why(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("svload.host.agent.client.python", lambda *words: ("/bin/false", *words))
-    with pytest.raises(SvloadError, match="did not come up") as caught:
+    with pytest.raises(SvloadError, match=r"did not come up.*\[agent-lost\]"):
         start_agent(state / "labs/x", "a test")
-    assert code_of(caught) == "agent-lost"
 
 
 def test_the_lease_ends_on_a_full_disk_too(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from tests.bounds import HANG_S
-from tests.servers import completed, wait_until
+from tests.servers import child, completed, wait_until
 
 from svload.host import list_labs
 from svload.host.machine import linux
@@ -152,9 +152,8 @@ def test_an_unowned_agent_ends_with_its_starter(end: signal.Signals | None, tmp_
         "starting = launch_agent(Path(sys.argv[1]), 'nobody')\n"
         "select.select([starting._ready], [], []); print('up', flush=True); sys.stdin.readline()"
     )
-    argv = [sys.executable, "-c", code, str(folder)]
-    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as starter:
-        assert starter.stdout.readline() == "up\n"
+    with child(code, folder) as (starter, line):
+        assert line == "up"
         with (folder / "agent.log").open() as log:
             if end is None:
                 starter.stdin.close()

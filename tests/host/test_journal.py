@@ -8,12 +8,13 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.bounds import HANG_S
-from tests.servers import wait_until
+from tests.servers import child, wait_until
 
 from svload.host import finish_leftovers, list_labs, start_agent
 from svload.host.agent import journal
@@ -21,7 +22,7 @@ from svload.host.agent.journal import Journal, read_entries, undo
 from svload.host.machine import linux
 from svload.model.errors import SvloadError
 
-Start = Callable[..., subprocess.Popen[bytes]]
+Start = Callable[..., subprocess.Popen[str]]
 WAIT = "import sys; print('up', flush=True); sys.stdin.read()"
 LEAVES_A_MEMBER = """
 import os, sys
@@ -44,21 +45,16 @@ def lab(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    started: list[subprocess.Popen[bytes]] = []
+    """Return start(code, **environment) → the leader of a session, whose members end with its input."""
+    with ExitStack() as stack:
 
-    def run(code: str = WAIT, **environment: str) -> subprocess.Popen[bytes]:
-        process = subprocess.Popen(
-            [sys.executable, "-c", code], start_new_session=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            env={**os.environ, **environment},
-        )  # fmt: skip
-        started.append(process)
-        assert process.stdout.readline() == b"up\n"
-        return process
+        def run(code: str = WAIT, **environment: str) -> subprocess.Popen[str]:
+            own = child(code, start_new_session=True, env=os.environ | environment)
+            process, line = stack.enter_context(own)
+            assert line == "up"
+            return process
 
-    yield run
-    for process in started:
-        process.stdin.close()  # ends it, and any member of its session that reads the same pipe
-        process.wait(HANG_S)
+        yield run
 
 
 def announce(lab: Path, pid: int, **changed: Any) -> None:
