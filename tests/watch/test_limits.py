@@ -7,7 +7,7 @@ import os
 import resource
 import socket
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -80,10 +80,7 @@ def test_a_core_that_was_read_once_for_two_readings_is_not_busier(monkeypatch: p
 def test_bounds_of_texts(tmp_path: Path) -> None:
     (tmp_path / "7").mkdir()
     (tmp_path / "7" / "status").write_text("Name:\tx\nCpus_allowed_list:\t0-2,5\n")
-    for text, descriptors in (
-        ("1024                 20000          ", 1024),
-        ("unlimited   unlimited", None),
-    ):
+    for text, descriptors in (("1024                 20000   ", 1024), ("unlimited   unlimited", None)):
         lines = f"Limit  Soft Limit  Hard Limit  Units\nMax open files            {text}      files\n"
         (tmp_path / "7" / "limits").write_text(lines)
         assert proc.read_bounds(7, str(tmp_path)) == proc.Bounds(descriptors, frozenset({0, 1, 2, 5}))
@@ -205,14 +202,6 @@ def test_a_service_without_limits_has_no_group_to_watch() -> None:
     assert [QuotaMonitor.reads(facts) for facts in cases] == [False, False, False, False, True]
 
 
-def takes(end: socket.socket) -> bool:
-    """Return whether a non-blocking socket accepts more data."""
-    try:
-        return end.send(b"x" * 65536) > 0
-    except BlockingIOError:
-        return False
-
-
 def test_unread_and_unsent_bytes_are_its_own(places: ExitStack, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither end reads: both buffers of the server's end fill. The client's end is not counted."""
     monkeypatch.setattr(SocketsMonitor, "table", SocketTable(listening_sockets, every_s=0.0))
@@ -226,8 +215,9 @@ def test_unread_and_unsent_bytes_are_its_own(places: ExitStack, monkeypatch: pyt
     assert values(monitor)["unread_bytes"] == values(monitor)["unsent_bytes"] == 0
     for end in (client, server):
         end.setblocking(False)
-        while takes(end):
-            pass
+        with suppress(BlockingIOError):
+            while end.send(b"x" * 65536):
+                pass
     wait_until(lambda: values(monitor)["receive_buffers_full"] == 1)
     found = values(monitor)
     assert min(found["unread_bytes"], found["unsent_bytes"]) > 0

@@ -148,19 +148,14 @@ def listening(stack: ExitStack, backlog: int) -> int:
     return int(one.getsockname()[1])
 
 
-def crowd(stack: ExitStack, port: int, count: int) -> None:
-    """Connect this many clients without waiting."""
-    for _ in range(count):
-        client = stack.enter_context(socket.socket())
-        client.setblocking(False)
-        client.connect_ex(("127.0.0.1", port))
-
-
 def test_a_full_queue_is_seen_with_its_drops_and_an_idle_neighbours_is_not(places: ExitStack) -> None:
     full, idle = listening(places, 2), listening(places, 16)
     monitor = ListenersMonitor("web", at_port(full))
     assert values(monitor) == {"accept_queue": 0, "accept_queue_limit": 2, "accept_drops_total": 0}
-    crowd(places, full, 8)
+    for _ in range(8):
+        client = places.enter_context(socket.socket())
+        client.setblocking(False)
+        client.connect_ex(("127.0.0.1", full))
     wait_until(lambda: values(monitor)["accept_drops_total"] > 0)
     found = values(monitor)
     assert found["accept_queue"] > found["accept_queue_limit"] == 2

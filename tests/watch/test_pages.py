@@ -138,10 +138,8 @@ def page(**values: int | str) -> bytes:
         elements, kind = (0, b"J") if isinstance(value, int) else (len(data), b"B")
         head = struct.pack("<iiicBBBi", length, name_at, elements, kind, 0, 1, 1, data_at)
         entries += (head + found).ljust(data_at, b"\0") + data.ljust(length - data_at, b"\0")
-    return (
-        struct.pack("<4sBBBBiiqii", b"\xca\xfe\xc0\xc0", 1, 2, 0, 1, len(entries), 0, 0, 32, len(values))
-        + entries
-    )
+    sizes = (len(entries), 0, 0, 32, len(values))
+    return struct.pack("<4sBBBBiiqii", b"\xca\xfe\xc0\xc0", 1, 2, 0, 1, *sizes) + entries
 
 
 G1 = {
@@ -168,10 +166,8 @@ def test_heap_and_collections_of_a_page() -> None:
     assert heap_of(found) == (70, 100), "each generation may grow to the whole heap"
     assert heap_of(found | {"sun.gc.policy.name": "Copy:MSC"}) == (70, 200)
     assert heap_of({}) is None
-    assert collections_of(found) == {
-        "sun.gc.collector.0": Collector(4, 0.5, 0.25),
-        "sun.gc.collector.1": Collector(1, 1.5, 0.0),
-    }
+    collectors = (Collector(4, 0.5, 0.25), Collector(1, 1.5, 0.0))
+    assert collections_of(found) == {f"sun.gc.collector.{at}": one for at, one in enumerate(collectors)}
 
 
 @pytest.mark.parametrize(
@@ -184,10 +180,8 @@ def test_heap_and_collections_of_a_page() -> None:
         (Collector(4, 0.5, 0.3), None, 0.0),
     ],
 )
-def test_the_longest_collection_since_the_reading_before(
-    now: Collector, before: tuple[float, float] | None, seconds: float
-) -> None:
-    """One: the growth of the time. Several: their mean, or the last if it was longer."""
+def test_the_longest_collection(now: Collector, before: tuple[float, float] | None, seconds: float) -> None:
+    """Of one, the growth of the time; of several, their mean, or the last if it was longer."""
     assert longest(now, before) == pytest.approx(seconds)
 
 

@@ -8,7 +8,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,10 +18,11 @@ from tests.bounds import HANG_S
 from tests.results import rows_of
 from tests.servers import completed, wait_until
 
+from svload.host import start_agent
 from svload.host.machine.linux import process_stat
+from svload.host.process.interpreter import python
 from svload.model.columns import MONITORS
 from svload.model.facts import ProcessFact, ServiceFacts
-from svload.model.messages import Action, Spawn, Tell
 from svload.watch import Monitor, Reading, SeriesReader, sampler
 from svload.watch import Sampler as Control
 from svload.watch.monitor import number
@@ -108,9 +110,8 @@ def test_a_slow_monitor_keeps_its_own_period_and_appends_to_an_earlier_series(
             one.tick()
         one.close()
         clock["ns"] += 1_000_000_000
-    assert [at for at, _ in readings(tmp_path / "out", "samples")] == [
-        n * 1_000_000_000 for n in range(1, 11)
-    ]
+    times_ns = [at for at, _ in readings(tmp_path / "out", "samples")]
+    assert times_ns == [n * 1_000_000_000 for n in range(1, 11)]
 
 
 def test_a_lazy_monitor_catches_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,10 +150,8 @@ def test_a_failing_monitor_is_noted_once_and_tried_less_and_less(tmp_path: Path)
     attached.read(now_ns, series)
     assert attached.due_ns - now_ns == 100_000_000
     series.close()
-    assert SeriesReader(tmp_path / "out").notes() == [
-        "cache.fake: cannot be read: RuntimeError: broken",
-        "cache.fake: can be read again",
-    ]
+    notes = SeriesReader(tmp_path / "out").notes()
+    assert notes == ["cache.fake: cannot be read: RuntimeError: broken", "cache.fake: can be read again"]
 
 
 THEIRS = """
@@ -188,58 +187,37 @@ def test_only_the_standard_library_is_loaded() -> None:
     assert not {"numpy", "pyarrow", "pydantic", "duckdb", "psutil", "rich", "asyncio"} & loaded
 
 
-class Child:
-    """The sampler as the agent runs it: the part of `svload.host.Agent` that the controller's side uses."""
-
-    def __init__(self) -> None:
-        self.process: subprocess.Popen[bytes] | None = None
-
-    def prepare(self, actions: Iterable[Action], timeout_s: float = 60.0) -> list[dict[str, Any]]:
-        return [self._carry_out(action) for action in actions]
-
-    def _carry_out(self, action: Action) -> dict[str, Any]:
-        if isinstance(action, Spawn):
-            self.process = subprocess.Popen(action.argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-            return {"pid": self.process.pid}
-        assert isinstance(action, Tell)
-        return self.say(action.message)
-
-    def say(self, message: Any) -> dict[str, Any]:
-        line = message if isinstance(message, bytes) else json.dumps(message).encode()
-        self.process.stdin.write(line + b"\n")
-        self.process.stdin.flush()
-        return dict(json.loads(self.process.stdout.readline()))
+def say(child: subprocess.Popen[bytes], line: bytes) -> dict[str, Any]:
+    """Send the sampler a line; return its answer."""
+    child.stdin.write(line + b"\n")
+    child.stdin.flush()
+    return dict(json.loads(child.stdout.readline()))
 
 
 @pytest.fixture
-def child() -> Iterable[Child]:
-    one = Child()
-    yield one
-    if one.process is not None:
-        one.process.kill()
-        one.process.wait(HANG_S)
+def child(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Return a sampler that watches this machine."""
+    ends = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(python("-m", "svload.watch.sampler"), **ends) as one:
+        about = {"services": [], "own": [], "interval_s": 1.0, "out": str(tmp_path / "out")}
+        assert say(one, json.dumps({"prepare": about}).encode())["problems"] == []
+        yield one
+        one.kill()
 
 
-def own_facts() -> dict[str, ServiceFacts]:
-    """Return the facts of a service that is this process, and of one whose process has ended."""
-    stat = process_stat(os.getpid())
-    started = {"me": (stat.pid, stat.start_ticks), "gone": (2**22 + 1, 1)}
-    return {
-        name: ServiceFacts(
-            service=name,
-            kit="any",
-            version="1",
-            processes=(ProcessFact(name="it", pid=pid, start_ticks=ticks),),
-        )
-        for name, (pid, ticks) in started.items()
-    }
+def facts(service: str, pid: int, start_ticks: int) -> ServiceFacts:
+    """Return the facts of a service with this process."""
+    process = ProcessFact(name="it", pid=pid, start_ticks=start_ticks)
+    return ServiceFacts(service=service, kit="any", version="1", processes=(process,))
 
 
-def test_a_controller_watches_through_a_real_sampler(tmp_path: Path, child: Child) -> None:
-    control = Control(child, tmp_path)
+def test_a_controller_watches_through_a_real_sampler(tmp_path: Path, places: ExitStack) -> None:
+    agent = places.enter_context(start_agent(tmp_path / "agent", "a test"))
+    control, stat = Control(agent, tmp_path), process_stat(os.getpid())
+    services = {"me": facts("me", stat.pid, stat.start_ticks), "gone": facts("gone", 2**22 + 1, 1)}
     of_host = ("host.host", "host.others", "host.qdisc")
     of_services = ("me.process", "me.switches", "gone.process", "gone.switches")
-    assert control.start(own_facts(), 0.05) == of_host + of_services
+    assert control.start(services, 0.05) == of_host + of_services
     assert control.problems == ()
     before_ns = control.mark()
     from_ns = time.monotonic_ns()
@@ -251,16 +229,11 @@ def test_a_controller_watches_through_a_real_sampler(tmp_path: Path, child: Chil
     moments = [from_ns + row[0] for row in rows]
     assert before_ns <= min(moments) < from_ns, "the marked reading is the first"
     assert max(moments) >= to_ns
-    of_machine = {("", "host"), ("", "others"), ("", "sampler")}
-    assert {row[1:3] for row in rows} - {("", "qdisc")} == of_machine | {
-        ("me", "process"),
-        ("me", "switches"),
-    }
+    of_machine, own = {("", "host"), ("", "others"), ("", "sampler")}, {("me", "process"), ("me", "switches")}
+    assert {row[1:3] for row in rows} - {("", "qdisc")} == of_machine | own
     assert {row[4] for row in rows if row[2] == "sampler"} == set(METRICS)
-    assert sorted(control.notes()) == [
-        f"gone.{name}: cannot be read: ProcessLookupError: no process of gone is there"
-        for name in ("process", "switches")
-    ]
+    why = "cannot be read: ProcessLookupError: no process of gone is there"
+    assert sorted(control.notes()) == [f"gone.process: {why}", f"gone.switches: {why}"]
     assert control.attach({}) == of_host
 
 
@@ -271,20 +244,18 @@ def test_a_controller_watches_through_a_real_sampler(tmp_path: Path, child: Chil
         (b'{"prepare": {"services": [], "out": "/proc/nowhere/out"}}', "file-refused"),
     ],
 )
-def test_a_wrong_command_is_answered(tmp_path: Path, child: Child, line: bytes, code: str) -> None:
-    Control(child, tmp_path).start({}, 1.0)
-    assert child.say(line)["error"]["code"] == code
-    assert child.say({"sample": True})["ready"]
+def test_a_wrong_command_is_answered(child: subprocess.Popen[bytes], line: bytes, code: str) -> None:
+    assert say(child, line)["error"]["code"] == code
+    assert say(child, b'{"sample": true}')["ready"]
 
 
 @pytest.mark.parametrize("stopped", [True, False], ids=["stop", "end of input"])
-def test_it_ends_on_request_or_when_abandoned(tmp_path: Path, child: Child, stopped: bool) -> None:
-    Control(child, tmp_path).start({}, 1.0)
+def test_it_ends_on_request_or_when_abandoned(child: subprocess.Popen[bytes], stopped: bool) -> None:
     if stopped:
-        assert child.say({"stop": True}) == {"done": {}}
+        assert say(child, b'{"stop": true}') == {"done": {}}
     else:
-        child.process.stdin.close()
-    assert child.process.wait(HANG_S) == 0
+        child.stdin.close()
+    assert child.wait(HANG_S) == 0
 
 
 def test_the_watch_on_one_service_restarts_beside_the_others(tmp_path: Path, fake: type[Fake]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.results import readings, rows_of
@@ -68,26 +67,17 @@ def test_one_monitor_is_read_among_others(tmp_path: Path) -> None:
 def test_a_cut_at_any_byte_loses_only_what_was_cut(tmp_path: Path) -> None:
     path = tmp_path / "s"
     write(path, range(3))
-    whole = path.read_bytes()
+    whole, rows = path.read_bytes(), rows_of(SeriesReader(path).between(0, 9, 0))
     for length in range(len(whole)):
         path.write_bytes(whole[:length])
         before = rows_of(SeriesReader(path).between(0, 9, 0))
-        assert before == rows_of_whole_lines(whole[:length])
+        assert before == rows[: 2 * max(whole[:length].count(b"\n") - 1, 0)], "two a line, after the names"
         write(path, range(7, 8))
         after = rows_of(SeriesReader(path).between(0, 9, 0))
         assert [row[0] for row in after[-2:]] == [7, 7]
         # A line that lost only its newline is whole again once the next writer has begun a new one.
         assert after[: len(before)] == before
         assert len(after) - len(before) in (2, 4)
-
-
-def rows_of_whole_lines(data: bytes) -> list[tuple[Any, ...]]:
-    readings = data.count(b"\n") - 1
-    return [
-        row
-        for at_ns in range(max(readings, 0))
-        for row in ((at_ns, "cache", "m", "", "x", float(at_ns)), (at_ns, "cache", "m", "e", "y_ratio", 0.5))
-    ]
 
 
 def test_damage_inside_is_left_out(tmp_path: Path) -> None:
@@ -104,10 +94,8 @@ def test_notes_are_words(tmp_path: Path) -> None:
     writer.note("cache", "varnish", 5, "cannot be read: gone")
     writer.note("", "host", 6, "can be read again")
     writer.close()
-    assert SeriesReader(tmp_path / "s").notes() == [
-        "cache.varnish: cannot be read: gone",
-        "host.host: can be read again",
-    ]
+    notes = SeriesReader(tmp_path / "s").notes()
+    assert notes == ["cache.varnish: cannot be read: gone", "host.host: can be read again"]
     assert SeriesReader(tmp_path / "none").notes() == []
 
 

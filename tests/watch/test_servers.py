@@ -50,10 +50,6 @@ def http(body: bytes, status: str = "200 OK") -> bytes:
     return b"HTTP/1.1 %b\r\nContent-Length: %d\r\n\r\n%b" % (status.encode(), len(body), body)
 
 
-def of_redis(text: bytes) -> bytes:
-    return b"$%d\r\n%s\r\n" % (len(text), text)
-
-
 TRUTH = (
     b'{"requests": 5, "hits": 2, "busy_ns_sum": 1500000000, "late_ns_sum": 0, "link_held_ns_sum": 250000000, '
     b'"in_service": 3, "body_bytes_out": 77, "role": "cache"}'
@@ -74,7 +70,7 @@ MONITORS: dict[str, tuple[Callable[[int], Monitor], Callable[[bytes], bytes | No
     ),
     "redis": (
         lambda port: RedisMonitor("s", {"admin": {"redis": {"address": "127.0.0.1", "port": port}}}),
-        lambda piece: of_redis(REDIS),
+        lambda piece: b"$%d\r\n%s\r\n" % (len(REDIS), REDIS),
         {"connections_open": 3, "connections_limit": 100, "keys": 5},
     ),
     "truth": (

@@ -32,14 +32,6 @@ int main(void) { for (;;) { if (fork() == 0) { burn(200000); _exit(0); } wait(0)
 """
 
 
-def cpu_bound(folder: Path) -> Path:
-    """Start a program whose children each live for less than a sampling period, and spend it in `burn`."""
-    source, program = folder / "hot.c", folder / "hot"
-    source.write_text(SHORT_LIVED)
-    subprocess.run(["gcc", "-O2", "-o", str(program), str(source)], check=True)
-    return program
-
-
 @contextmanager
 def served(folder: Path, *argv: str) -> Iterator[tuple[Agent, ServiceFacts]]:
     with start_agent(folder / "lab", "a test of sampling") as agent:
@@ -62,7 +54,10 @@ def until_used(seconds: float, pid: int) -> Callable[[], bool]:
 @pytest.mark.real
 @needs_perf
 def test_the_hot_function_of_processes_that_live_shortly_is_named(tmp_path: Path) -> None:
-    with served(tmp_path, str(cpu_bound(tmp_path))) as (agent, facts):
+    """Each lives for less than a sampling period, and spends it in `burn`."""
+    (tmp_path / "hot.c").write_text(SHORT_LIVED)
+    subprocess.run(["gcc", "-O2", "-o", "hot", "hot.c"], cwd=tmp_path, check=True)
+    with served(tmp_path, str(tmp_path / "hot")) as (agent, facts):
         sampler = StackSampler(agent, agent.dir, facts, before_s=0.0)
         sampler.begin()
         assert sampler.problem is None, in_words(sampler.problem)

@@ -7,14 +7,12 @@ import pwd
 import signal
 import socket
 import sys
-import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.bounds import HANG_S
 from tests.servers import accepts, child, completed, free_port, wait_until
 from tests.watch.test_others import machine
 from tests.watch.test_others import watching as contained
@@ -31,10 +29,8 @@ from svload.watch.monitors.switches import SwitchesMonitor
 
 SERVER = """
 import os, socket, sys, time
-port, upstream, uid = (int(word) for word in sys.argv[1:4])
-if uid:
-    os.setgid(uid); os.setuid(uid)
-listener = socket.create_server(("127.0.0.1", port)) if port < 65536 else None
+port, upstream = int(sys.argv[1]), int(sys.argv[2])
+listener = socket.create_server(("127.0.0.1", port))
 behind = socket.create_connection(("127.0.0.1", upstream)) if upstream else None
 while True:
     peer, _ = listener.accept()
@@ -59,24 +55,17 @@ while True:
 """
 
 
+DETACH = """
+import subprocess, sys
+null = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+print(subprocess.Popen(sys.argv[1:], start_new_session=True, **null).pid)
+"""
+
+
 @contextmanager
 def stray(command: Sequence[str]) -> Iterator[int]:
     """Start a program that is no child of this process, in its own session; return its pid."""
-    code = textwrap.dedent(
-        """
-        import os, sys
-        pid = os.fork()
-        if pid:
-            print(pid, flush=True)
-            os._exit(0)
-        os.setsid()
-        null = os.open(os.devnull, os.O_RDWR)
-        for end in (0, 1, 2): os.dup2(null, end)
-        os.execvp(sys.argv[1], sys.argv[1:])
-        """
-    )
-    found = completed([sys.executable, "-c", code, *command], check=True)
-    pid = int(found.stdout)
+    pid = int(completed([sys.executable, "-c", DETACH, *command], check=True).stdout)
     try:
         yield pid
     finally:
@@ -85,9 +74,9 @@ def stray(command: Sequence[str]) -> Iterator[int]:
 
 
 @contextmanager
-def server(port: int, upstream: int = 0, uid: int = 0) -> Iterator[int]:
+def server(port: int, upstream: int = 0) -> Iterator[int]:
     """Start a stranger's server, connected to another if `upstream` is a port; return its pid."""
-    with stray([sys.executable, "-c", SERVER, str(port), str(upstream), str(uid)]) as pid:
+    with stray([sys.executable, "-c", SERVER, str(port), str(upstream)]) as pid:
         wait_until(lambda: accepts(port))
         yield pid
 
@@ -334,9 +323,6 @@ def test_threads_are_asked_where_they_ran() -> None:
 
 
 BURN = "import os, sys; print(os.getpid(), flush=True)\nwhile True: pass"
-DETACH = (
-    "import os, subprocess, sys; subprocess.Popen([sys.executable, *sys.argv[1:]], start_new_session=True)"
-)
 
 
 @pytest.fixture
@@ -344,10 +330,8 @@ def burners(tmp_path: Path) -> Iterator[tuple[int, int]]:
     """Start two busy processes; yield (a stranger's pid, that of a child of ours)."""
     script = tmp_path / "burn.py"
     script.write_text(BURN)
-    with child(DETACH, script) as (parent, stranger), child(BURN) as (ours, _):
-        parent.wait(HANG_S)
-        yield int(stranger), ours.pid
-        os.kill(int(stranger), signal.SIGKILL)
+    with stray([sys.executable, str(script)]) as stranger, child(BURN) as (ours, _):
+        yield stranger, ours.pid
 
 
 def test_a_stranger_is_named_and_our_own_child_is_not(burners: tuple[int, int]) -> None:
@@ -366,13 +350,6 @@ def test_a_stranger_is_named_and_our_own_child_is_not(burners: tuple[int, int]) 
     assert set(seen.stolen) == {f"cpu{core}" for core in range(seen.cores)}
 
 
-def test_time_passes_as_specified() -> None:
-    """Anything that ends the wait early (Ctrl-C) ends the look."""
-    asked: list[float] = []
-    look_round(30.0, asked.append)
-    assert asked == [30.0]
-
-
 @pytest.mark.parametrize(("name", "strangers"), [("kthreadd", []), ("app", [2, 3])])
 def test_the_second_process_of_a_container(name: str, strangers: list[int], tmp_path: Path) -> None:
     def use(ticks: int) -> None:
@@ -384,5 +361,7 @@ def test_the_second_process_of_a_container(name: str, strangers: list[int], tmp_
 
 
 def test_what_the_kernel_does_not_tell_is_null(tmp_path: Path) -> None:
-    seen = look_round(0.0, lambda s: None, str(tmp_path))
+    asked: list[float] = []
+    seen = look_round(30.0, asked.append, str(tmp_path))
+    assert asked == [30.0], "whatever ends the wait early (Ctrl-C) ends the look"
     assert (seen.cores, seen.stolen, seen.waited, list(seen.others)) == (0, {}, None, [])
