@@ -6,7 +6,6 @@ import math
 import shlex
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
@@ -104,12 +103,6 @@ def test_all_that_was_stored_is_listed(python: Path, tmp_path: Path, storage: st
         status, body = ask("/calculationsStored")
         assert status == 200
         assert sorted(body.split(" ")) == sorted(wanted)
-
-
-def test_many_at_once_are_all_answered(ask: Ask) -> None:
-    with ThreadPoolExecutor(50) as pool:
-        found = list(pool.map(ask, [f"/factorial/{number % 200}" for number in range(1_000)]))
-    assert {status for status, _ in found} == {200}
 
 
 def test_without_redis_it_says_so(python: Path, tmp_path: Path) -> None:

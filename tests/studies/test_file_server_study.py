@@ -10,7 +10,9 @@ from tests.studies.scripts import check_readme, check_whole, packed, script, wor
 
 from svload import api
 from svload.lab import find_mistakes, kit_options
+from svload.model.load_curve import LimitState, LoadLimit
 from svload.model.results import Findings
+from svload.model.stacks import Stacks
 from svload.model.traffic import FeederPart, Template
 from svload.store import RunDir, open_pack
 from svload.study import load_study, resolve
@@ -133,13 +135,45 @@ def test_the_readme_shows_what_their_tables_say(others: dict[str, tuple[RunDir, 
     check_readme(STUDY, *kept)
 
 
-def test_the_disk_is_named_where_the_paper_names_it(others: dict[str, tuple[RunDir, Findings]]) -> None:
-    full = {
-        (curve.when["size"], curve.when["choice"]): [
-            found.resource for found in curve.demands if found.bottleneck
-        ]
-        for curve in others["different-demo"][1].curves
-    }
-    for choice in ("offset", "random"):
-        assert full["1MB", choice] == ["disk read rate of vm"]
-        assert full["1KB", choice] == ["CPU of all services"], "where the paper says disk"
+@pytest.mark.parametrize(
+    ("value", "state", "theirs", "expected"),
+    [
+        (5.0, "bracketed", "4", "agrees"),
+        (4.0, "below", "4", "ours not bracketed"),
+        (4.0, "bracketed", "", "not in the paper"),
+    ],
+)
+def test_bracketed_only(value: float, state: LimitState, theirs: str, expected: str) -> None:
+    tables, found = own_script("tables"), LoadLimit(name="N*", value=value, state=state)
+    assert tables.near(found, theirs) == expected
+    assert ("not bracketed" in tables.limit(found)) == (state == "below")
+
+
+SENDS = "fileserver;clone3;start_thread;serve;answer;answer_get;send_file;sendfile;tcp_sendmsg_[k]"
+ASKS = "fileserver;clone3;start_thread;serve;answer;Authority::ask;LineReader::next;__poll"
+
+
+def test_only_where_sending_takes_most_it_is_the_papers_function() -> None:
+    """A sample belongs to its outermost step."""
+    callgraph = own_script("callgraph")
+
+    def stacks(folded: dict[str, int], why: str = "") -> Stacks:
+        samples = sum(folded.values())
+        return Stacks(service="server", rate_hz=99, window_s=1.0, samples=samples, folded=folded, why=why)
+
+    shares = callgraph.steps({SENDS: 6, ASKS: 3, "fileserver;main;accept4@@GLIBC_2.10": 1})
+    steps = ("sends the file", "asks the authentication server", "reads what is asked", "takes connections")
+    assert [shares[step] for step in steps] == pytest.approx([0.6, 0.3, 0, 0.1])
+    *_, step, agrees = callgraph.row("r", "1MB 32", stacks({SENDS: 6, ASKS: 3}))
+    assert (step, agrees) == ("sends the file (by itself: tcp_sendmsg in the kernel)", "agrees")
+    assert callgraph.row("r", "1KB 32", stacks({SENDS: 3, ASKS: 6}))[-1] == "differs"
+    unmeasured = callgraph.row("r", "1KB 1", stacks({}, "perf is missing."))
+    assert unmeasured[-2:] == ("perf is missing.", "not measured")
+
+
+def test_the_functions_that_it_looks_for_are_in_the_source() -> None:
+    source = "".join(path.read_text() for path in (STUDY / "target").glob("*.[ch]pp"))
+    of_libraries = {"__send", "pthread_create", "accept4"}
+    steps = own_script("callgraph").STEPS
+    for name in {name for names in steps.values() for name in names} - of_libraries:
+        assert name.rpartition("::")[2] + "(" in source, name

@@ -71,9 +71,8 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with running(command, port, folder / "log"):
         sql = f"CREATE DATABASE lab; USE lab; {(TARGET / 'schema.sql').read_text()}"
         sql += f"CREATE USER lab@localhost IDENTIFIED BY '{PASSWORD}'; GRANT ALL ON lab.* TO lab@localhost;"
-        subprocess.run(
-            ["mariadb", "--no-defaults", "-uroot", "-S", str(path), "-e", sql], check=True, timeout=HANG_S
-        )
+        client = ["mariadb", "--no-defaults", "-uroot", "-S", str(path), "-e", sql]
+        subprocess.run(client, check=True, timeout=HANG_S)
         yield path
 
 
@@ -86,9 +85,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[[bool], Path]:
         if checked not in made:
             out = tmp_path_factory.mktemp("built")
             flags = ["CXXFLAGS=-std=c++17 -g -pthread -O1 -fsanitize=address,undefined"] if checked else []
-            subprocess.run(
-                ["make", "-s", "-C", str(TARGET), f"OUT={out}", *flags], check=True, timeout=HANG_S
-            )
+            make = ["make", "-s", "-C", str(TARGET), f"OUT={out}", *flags]
+            subprocess.run(make, check=True, timeout=HANG_S)
             made[checked] = out
         return made[checked]
 
@@ -97,15 +95,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[[bool], Path]:
 
 @contextmanager
 def serving(
-    programs: Path,
-    database: Path,
-    folder: Path,
-    *,
-    pooled: bool = False,
-    workers: int = 0,
-    keep_db: bool = False,
-    keep_auth: bool = False,
-    timeout: float = 20,
+    programs: Path, database: Path, folder: Path, pooled: bool = False, timeout: float = 20
 ) -> Iterator[Servers]:
     """Run both servers until the block ends; then each must have ended with 0, without sanitizers'
     findings."""
@@ -117,26 +107,20 @@ def serving(
     (files / ".hidden").write_bytes(b"hidden")
     (files / "link").symlink_to("/etc/passwd")
     made = Servers(free_port(), free_port(), files, pooled)
-    workers, keep_db, keep_auth = (2, True, True) if pooled else (workers, keep_db, keep_auth)
     auth = (
         f"authserver --port {made.auth_port} --db-socket {database} --timeout {timeout} "
-        f"--workers {workers} --keep-db {int(keep_db)}"
+        f"--workers {2 * pooled} --keep-db {int(pooled)}"
     )
     front = (
         f"fileserver --port {made.port} --auth-port {made.auth_port} --timeout {timeout} --files {files} "
-        f"--threads {8 if pooled else 0} --keep-auth {int(keep_auth)}"
+        f"--threads {8 if pooled else 0} --keep-auth {int(pooled)}"
     )
     environment = [f"{name}={value}" for name, value in {**SANITIZED, "DB_PASSWORD": PASSWORD}.items()]
     with ExitStack() as stack:
-        ends = [
-            stack.enter_context(
-                running(["env", *environment, *shlex.split(f"{programs}/{command}")], port, log)
-            )
-            for command, port, log in (
-                (auth, made.auth_port, folder / "auth.log"),
-                (front, made.port, folder / "front.log"),
-            )
-        ]
+        ends = []
+        for command, port, log in ((auth, made.auth_port, "auth.log"), (front, made.port, "front.log")):
+            words = ["env", *environment, *shlex.split(f"{programs}/{command}")]
+            ends.append(stack.enter_context(running(words, port, folder / log)))
         yield made
         for server in ends:
             server.send_signal(signal.SIGTERM)
@@ -255,9 +239,8 @@ def test_a_thousand_bad_peers_at_once_neither_crash_nor_leak(servers: Servers, w
         answers = list(pool.map(lambda number: _hostile(servers, port, number), range(100)))
         for peer in held:
             peer.close()
-        answers += list(
-            pool.map(lambda number: _hostile(servers, port, number), range(100, 200 if forks else 1_000))
-        )
+        more = range(100, 200 if forks else 1_000)
+        answers += list(pool.map(lambda number: _hostile(servers, port, number), more))
     assert sum(answer.startswith(good) for answer in answers) >= len(answers) // 10
     assert servers.ask(f"get:{_user(servers)}:secret", "small").startswith(b"ok\nfile 1000\n")
     wait_until(lambda: len(_pids(port)) == processes)

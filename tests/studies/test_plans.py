@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -43,9 +44,7 @@ class ChosenAlone(Checks):
 
 
 @pytest.mark.parametrize(("file", "profile"), list(profiles()))
-def test_a_profile_can_be_planned(
-    file: str, profile: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_profile_can_be_planned(file: str, profile: str | None, tmp_path: Path, monkeypatch: Any) -> None:
     if profile is not None:  # the plan without a profile has checked all of them
         monkeypatch.setattr(loading, "Checks", ChosenAlone)
     found = api.plan(str(STUDIES / file), api.Choices(profile=profile, out=tmp_path))

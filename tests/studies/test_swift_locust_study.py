@@ -1,4 +1,4 @@
-"""studies/004-swift-locust: its levels are the paper's users and times; its queries' results are right."""
+"""studies/004-swift-locust: the paper's users and times, its queries' results, its committed run."""
 
 from __future__ import annotations
 
@@ -10,26 +10,42 @@ from typing import Any
 
 import duckdb
 import pytest
+from tests.studies.scripts import check_readme, check_whole, packed, words_of
 
+from svload import api
 from svload.api.studies import misfits
 from svload.lab import copies, find_mistakes, kit_options
 from svload.model.executors import ConstantVus
-from svload.model.study import CaseConfig, Lock
+from svload.model.study import CaseConfig
 from svload.run.fits import overfull, written_bytes
+from svload.store import RunDir
 from svload.study import load_study, resolve
 
 pytestmark = pytest.mark.slow
 
 STUDY = Path(__file__).parents[2] / "studies/004-swift-locust"
 S_NS = 1_000_000_000
+SHOWN = (
+    "The paper's summary, ours beside it",
+    "More users: which way it goes",
+    "What the ramp does to the statistics",
+)
+run = packed(STUDY / "example/swift-locust-short.svload.zip")
 
 
-def lock(profile: str | None, file: str = "study.yaml") -> Lock:
-    return load_study(STUDY / file, profile=profile, kits=kit_options(), check_lab=find_mistakes)
+def test_its_run_is_whole_and_the_readme_shows_what_its_tables_say(run: RunDir) -> None:
+    """The tables are those of the pack: tables.py makes them from rows, which a thin pack lacks."""
+    findings = api.runs.analyse(run)
+    check_whole(run, findings, 12)
+    assert {trial.verdict.instrument for trial in findings.trials} <= {"VALID", "WEAK"}
+    assert "12 trials in 8 min 9 s, none of them refused" in words_of(STUDY / "README.md")
+    tables = {one.title: one for one in api.read_tables(run.tables_path)}
+    assert len(tables) == 7
+    check_readme(STUDY, *(tables[title] for title in SHOWN))
 
 
 def configs(profile: str | None, file: str = "study.yaml") -> list[CaseConfig]:
-    made = lock(profile, file)
+    made = load_study(STUDY / file, profile=profile, kits=kit_options(), check_lab=find_mistakes)
     return [resolve(made, case) for case in made.valid_cases]
 
 
