@@ -21,8 +21,9 @@ Ask = Callable[[str], tuple[int, str]]
 
 
 @pytest.fixture(scope="module")
-def python() -> Path:
+def python(needs: Callable[..., None]) -> Path:
     """Return the Python of the target's own environment."""
+    needs("redis-server")
     return python_with(TARGET / "requirements.txt")
 
 
@@ -58,11 +59,6 @@ def serving(python: Path, folder: Path, storage: str, redis: bool = True) -> Ite
 def ask(python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
     with serving(python, tmp_path_factory.mktemp("factorial"), "keys") as made:
         yield made
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _servers(needs: Callable[..., None]) -> None:
-    needs("redis-server")
 
 
 @pytest.mark.parametrize("number", [0, 1, 5, 20, 170, 1500, 10_000])

@@ -21,7 +21,6 @@ from tests.servers import free_port, running, wait_until
 pytestmark = pytest.mark.real
 
 TARGET = Path(__file__).parents[2] / "studies/005-file-server/target"
-NEEDED = ("mariadbd", "mariadb-install-db", "mariadb", "mariadb_config", "g++")
 PASSWORD = "labpw"
 SANITIZED = {
     "ASAN_OPTIONS": "detect_leaks=1:exitcode=99",
@@ -51,11 +50,6 @@ class Servers:
         return found
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _programs(needs: Callable[..., None]) -> None:
-    needs(*NEEDED)
-
-
 @pytest.fixture(scope="module")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Return the socket of a private MariaDB that has the table and its user."""
@@ -77,20 +71,13 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[[bool], Path]:
-    """Return built(checked) → the folder with both programs."""
-    made: dict[bool, Path] = {}
-
-    def build(checked: bool) -> Path:
-        if checked not in made:
-            out = tmp_path_factory.mktemp("built")
-            flags = ["CXXFLAGS=-std=c++17 -g -pthread -O1 -fsanitize=address,undefined"] if checked else []
-            make = ["make", "-s", "-C", str(TARGET), f"OUT={out}", *flags]
-            subprocess.run(make, check=True, timeout=HANG_S)
-            made[checked] = out
-        return made[checked]
-
-    return build
+def built(tmp_path_factory: pytest.TempPathFactory, needs: Callable[..., None]) -> Path:
+    """Return the folder with both programs, which check themselves."""
+    needs("mariadbd", "mariadb-install-db", "mariadb", "mariadb_config", "g++")
+    out = tmp_path_factory.mktemp("built")
+    flags = "CXXFLAGS=-std=c++17 -g -pthread -O1 -fsanitize=address,undefined"
+    subprocess.run(["make", "-s", "-C", str(TARGET), f"OUT={out}", flags], check=True, timeout=HANG_S)
+    return out
 
 
 @contextmanager
@@ -133,12 +120,12 @@ def serving(
 @pytest.fixture(scope="module", params=["as the paper", "mended"])
 def servers(
     request: pytest.FixtureRequest,
-    built: Callable[[bool], Path],
+    built: Path,
     database: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Servers]:
     pooled = request.param == "mended"
-    with serving(built(True), database, tmp_path_factory.mktemp("servers"), pooled=pooled) as made:
+    with serving(built, database, tmp_path_factory.mktemp("servers"), pooled=pooled) as made:
         made.ask(f"new:{_user(made)}:secret")
         yield made
 
@@ -268,15 +255,15 @@ def _descriptors(pid: int) -> int:
     return len(list(Path(f"/proc/{pid}/fd").iterdir()))
 
 
-def test_who_says_nothing_is_let_go(built: Callable[[bool], Path], database: Path, tmp_path: Path) -> None:
-    with serving(built(True), database, tmp_path, timeout=0.5) as servers:
+def test_who_says_nothing_is_let_go(built: Path, database: Path, tmp_path: Path) -> None:
+    with serving(built, database, tmp_path, timeout=0.5) as servers:
         wait_until(lambda: servers.stats()["broken"] == 1)  # the process that checked whether it listens
         with socket.create_connection(("127.0.0.1", servers.port), 10) as silent:
             assert silent.recv(10) == b""
         wait_until(lambda: servers.stats()["broken"] == 2)
 
 
-def test_without_a_database_it_says_so(built: Callable[[bool], Path], tmp_path: Path) -> None:
-    with serving(built(True), tmp_path / "none", tmp_path) as servers:
+def test_without_a_database_it_says_so(built: Path, tmp_path: Path) -> None:
+    with serving(built, tmp_path / "none", tmp_path) as servers:
         assert servers.ask("get:a:b").startswith(b"error: database ")
         assert servers.stats()["auth_errors"] == 1
