@@ -142,10 +142,10 @@ def test_the_campaign_is_complete(campaign: RunDir) -> None:
     assert all(case.endswith((".default", ".final")) for case in cases)
 
 
-def test_what_fails_first_is_in_the_readme_as_its_table_has_it(first: RunDir) -> None:
+def test_what_fails_first_is_in_the_readme_as_tables_makes_it(first: RunDir, beside: ModuleType) -> None:
     assert verify_run(first) == []
-    kept = api.read_tables(first.tables_path)
-    check_readme(STUDY, *(one for one in kept if one.title.startswith("What fails")))
+    made = beside.tables(beside.sides([api.read_findings(first)]))
+    check_readme(STUDY, *(one for one in made if one.title.startswith("What fails")))
 
 
 def test_a_success_that_leaves_out_who_waited_is_refused(first: RunDir) -> None:
