@@ -22,8 +22,10 @@ from tests.evolve import evolve
 from tests.report.conftest import Reporter
 
 from svload import api
+from svload.analysis import compare_runs
 from svload.model.traffic import Group, Scenario, Step
 from svload.report.data.gather import Gathered, gather
+from svload.report.files.write import write_comparison
 from svload.report.page.data import LARGEST_BYTES, Anchors, Table, csv_text, packed
 from svload.report.page.matrix import shadings
 from svload.report.page.view import render_page
@@ -324,6 +326,20 @@ def test_every_row_has_both_values_and_its_ratio(compared: Compare) -> None:
 )
 def test_what_is_not_compared_has_its_reason(compared: Compare, second: str, reason: str) -> None:
     assert re.search(reason, _words(compared("plain", second).file))
+
+
+def test_the_only_cases_of_two_runs_are_shown_whatever_they_are_called(
+    reported: Reporter, tmp_path: Path
+) -> None:
+    run, found, _ = vars(reported("one")).values()
+    cases = [evolve(one, case="shop") for one in found.cases if not one.excluded]
+    renamed = evolve(
+        found, cases=tuple(cases), trials=tuple(evolve(one, case="shop") for one in found.trials)
+    )
+    file = tmp_path / "compare.html"
+    write_comparison((run, found), (run, renamed), compare_runs(found, renamed), file)
+    assert "in the second run: TC0 0 %" in _words(file)
+    assert "Only in" not in _words(file)
 
 
 def test_by_default_it_lies_beside_the_second_run_s_report(reported: Reporter) -> None:

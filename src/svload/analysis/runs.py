@@ -22,16 +22,16 @@ def compare_runs(first: Findings, second: Findings) -> list[dict[str, Any]]:
     Keys: case, metric, ratio, n ([first, second]), note, sentence. A closed loop is never compared with an
     open one, nor a REFUSED number with anything: such rows have no ratio and say why.
     """
+    return [row for mine, other in matched(first, second) for row in _case_rows(first, second, mine, other)]
+
+
+def matched(first: Findings, second: Findings) -> list[tuple[CaseResult, CaseResult]]:
+    """Return each case of the first run with the same case of the second."""
     ours, theirs = ([case for case in run.cases if not case.excluded] for run in (first, second))
     named = {case.case: case for case in theirs}
     only = theirs[0] if len(ours) == len(theirs) == 1 else None
-    rows: list[dict[str, Any]] = []
-    for mine in ours:
-        other = named.get(mine.case, only)
-        if other is None or mine.levels != other.levels:
-            continue
-        rows += _case_rows(first, second, mine, other)
-    return rows
+    pairs = [(mine, named.get(mine.case, only)) for mine in ours]
+    return [(mine, other) for mine, other in pairs if other is not None and mine.levels == other.levels]
 
 
 def _case_rows(

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from svload.analysis.runs import NOT_INTERLEAVED
+from svload.analysis.runs import NOT_INTERLEAVED, matched
 from svload.model.results import Estimate
 from svload.report.charts.ratios import Ratio, ratio_axis, ratio_row, ratio_scale
 from svload.report.charts.tail import TailLine, curve_points, tail_chart
@@ -103,25 +103,26 @@ def _label(metric: str) -> str:
 
 
 def _pairs(first: Gathered, second: Gathered, rows: Sequence[Mapping[str, Any]]) -> list[PairRow]:
-    mine, theirs = ({case.case: case for case in run.findings.cases} for run in (first, second))
+    same = {mine.case: (mine, other) for mine, other in matched(first.findings, second.findings)}
     ratios = [Estimate(value=row["ratio"]) for row in rows]
     named = [Ratio(str(row["case"]), ratio, "not shown") for row, ratio in zip(rows, ratios, strict=True)]  # fmt: skip
     scale = ratio_scale(named)
     found = []
     for row, ratio, one in zip(rows, ratios, named, strict=True):
         case, metric = str(row["case"]), str(row["metric"])
+        mine, other = same[case]
         found.append(
             PairRow(
                 case=case,
                 metric=metric,
                 label=_label(metric),
-                first=first.numbers.of_case(mine[case], metric),
-                second=second.numbers.of_case(theirs[case], metric),
+                first=first.numbers.of_case(mine, metric),
+                second=second.numbers.of_case(other, metric),
                 ratio=ratio,
                 drawing=ratio_row(one, scale) if scale and ratio.value is not None else "",
                 brief=change_words(ratio.value, dimension_of(metric)) if ratio.value is not None else "",
                 note="" if row["note"] == NOT_INTERLEAVED else str(row["note"]),
-                filters=first.filters(mine[case]),
+                filters=first.filters(mine),
             )
         )
     return found
@@ -172,9 +173,10 @@ def _every_fact(run: Gathered) -> dict[str, str]:
 
 def _alone(first: Gathered, second: Gathered) -> Iterator[list[str]]:
     """Yield, for the first run, then the second, the cases that it alone has, or with other levels."""
-    for run, other in ((first, second), (second, first)):
-        known = {case.case: case.levels for case in other.findings.cases}
-        yield [case.case for case in run.findings.cases if known.get(case.case) != case.levels]
+    pairs = matched(first.findings, second.findings)
+    for place, run in enumerate((first, second)):
+        known = [pair[place].case for pair in pairs]
+        yield [one.case for one in run.findings.cases if not one.excluded and one.case not in known]
 
 
 def _curves(
@@ -182,10 +184,10 @@ def _curves(
 ) -> Iterator[OverallChart]:
     """Yield the main group's response in both runs, one picture per case."""
     group = first.group
+    same = {mine.case: (mine, other) for mine, other in matched(first.findings, second.findings)}
     for case in cases[:_MOST_CURVES]:
         pooled: list[Curve] = []
-        for run in (first, second):
-            result = next(one for one in run.findings.cases if one.case == case)
+        for run, result in zip((first, second), same[case], strict=True):
             mine = [one.groups[group].response for one in run.counted(result) if group in one.groups]
             pooled.append(merged_curve(mine))
         named = zip(("first", "second"), pooled, strict=True)
