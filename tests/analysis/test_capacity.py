@@ -253,6 +253,9 @@ def test_the_margin_is_the_log_distance_of_the_nearest_criterion() -> None:
     assert (found.by, found.value) == (f"people.{P95}", 0.1)
     assert found.reading.shares[f"people.{SUCCESS}"] == pytest.approx((0.005, 0.01))
     assert found.reading.holds is True
+    counted = {"failed": Estimate(value=7.0), "requests": Estimate(value=100.0)}
+    at_it = reading(["success_rate >= 93 %"], success_rate=Estimate(value=0.93), **counted)
+    assert at_it.reading.margin == 0, "1 − 0.07 is below 0.93"
     whole = reading([SUCCESS], success_rate=Estimate(value=1.0))
     assert whole.reading.margin == inf, "no failure is as far within as can be"
 

@@ -17,6 +17,7 @@ from svload.analysis.cases import over_runs, threshold_results
 from svload.analysis.criteria import criterion_of, outcome
 from svload.analysis.judge import Beliefs, judge_run
 from svload.analysis.measures import GroupMeasures
+from svload.analysis.quantiles import percentile, ranked_values
 from svload.analysis.view import kept_window, look
 from svload.model.results import Belief, CaseResult, CheckResult, Estimate, Harm, ThresholdResult
 from svload.store import TrialData
@@ -97,9 +98,9 @@ def test_a_single_load_is_decided_by_its_own_interval(closed: Bench) -> None:
     assert "a longer load would decide it" in none.told
 
 
-@pytest.mark.parametrize("share", [0.1, 0.05, 0.01, 0.001])
+@pytest.mark.parametrize("share", [0.1, 0.05, 0.01, 0.007, 0.001])
 def test_a_share_of_errors_at_its_limit_holds(closed: Bench, share: float) -> None:
-    """0.1 · 0.1 / 0.1 is above 0.1, and 1 − 0.999 above 0.001."""
+    """0.1 · 0.1 / 0.1 is above 0.1, 1 − 0.999 above 0.001, and 0.7 · 0.01 below 0.007."""
     criterion = criterion_of(f"error_rate <= {100 * share:g} %", closed.configs["TC0"])
     assert outcome(criterion, Estimate(value=share), mirror=Estimate(value=1 - share)) is True
     config, trial = closed.configs["TC0"], closed.trials()[0]
@@ -109,6 +110,13 @@ def test_a_share_of_errors_at_its_limit_holds(closed: Bench, share: float) -> No
     cells = {**group.intervals, "due": due, "ok": due - (due * share).round().astype(int)}
     view = replace(group, intervals=cells)
     assert GroupMeasures(view).all()["error_rate"].value == share
+
+
+@pytest.mark.parametrize("ms", [11, 15, 200])
+def test_a_time_at_its_limit_holds(closed: Bench, ms: int) -> None:
+    """11e6 · 1e-9 is above 0.011."""
+    criterion = criterion_of(f"response.p50 <= {ms} ms", closed.configs["TC0"])
+    assert outcome(criterion, percentile(ranked_values(np.full(1_000, ms * 1e6), 1_000), 0.5)) is True
 
 
 @pytest.mark.parametrize("true", [0.9, 1.0, 1.1, 1.2])

@@ -219,6 +219,12 @@ CALM, FAILING = [(0, 0, 9.0), (100, 5, 9.0), (200, 10, 9.0)], [(0, 99, None), (0
         ("error_rate > 10 %", 0, [(0, 0, 9.0), (100, 20, 9.0), (200, 40, 9.0)], "16.67 %"),
         ("error_rate > 10 %", 0, [(0, 0, None), (0, 99, None)], None),  # a single second
         ("error_rate > 10 %", 0, FAILING, "100 %"),
+        (
+            "error_rate > 1 %",
+            0,
+            [(0, 0, 9.0), (99, 1, 9.0), (198, 2, 9.0)],
+            None,
+        ),  # at it, as 1 − 0.99 is not
         ("error_rate > 10 %", 2, FAILING, None),  # one second after the ramp
         ("error_rate > 10 %", 2, [*FAILING, (0, 396, None)], "100 %"),
         ("response.p95 > 100 ms", 0, [(0, 0, 9.0), (9, 0, 250.0), (20, 0, 90.0)], None),

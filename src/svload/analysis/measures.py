@@ -70,7 +70,7 @@ class Population:
     """The values behind a percentile or a mean: their ranks, and their order in time as units (sum or
     exceedances over counts).
 
-    `scale` turns its unit (ns, bytes) into the base unit. A mean covers only what ended.
+    `scale`: its units (ns, bytes) in a base unit. A mean covers only what ended.
     """
 
     ranked: Ranked
@@ -96,7 +96,7 @@ class Population:
         n = int(counts.sum())
         if not n:
             return Estimate(value=None, reason="no request is due in the kept window", why="no request")
-        return _batched(sums, counts, self.scale, n)
+        return _batched(sums, counts, 1 / self.scale, n)
 
     def extreme(self, stat: str) -> Estimate:
         """Return `min` or `max`; a failure ranks above all values."""
@@ -110,7 +110,7 @@ class Population:
                 reason=f"> time-out ({show_percent(ranked.failed_share)} failed)",
                 why="time-out",
             )
-        return Estimate(value=float(ranked.values[0 if stat == "min" else -1]) * self.scale, n=ranked.total)
+        return Estimate(value=float(ranked.values[0 if stat == "min" else -1]) / self.scale, n=ranked.total)
 
     def stats(self, wanted: Iterable[str]) -> dict[str, Estimate]:
         """Return all wanted stats by name."""
@@ -262,8 +262,8 @@ def _of_all_stages(estimate: Estimate) -> Estimate:
 
 
 def _row_values(rows: Mapping[str, NDArray[Any]], metric: str) -> tuple[Floats, float] | None:
-    """Return (values in time order, scale to base units) of every metric but response: of ok requests, or of
-    all that began for lag and wait."""
+    """Return (values in time order, their units in a base unit) of every metric but response: of ok requests,
+    or of all that began for lag and wait."""
     ok, begun = rows["ok"], rows["begun_ns"] >= 0
     if metric in ("generator_lag", "slot_wait"):
         values = rows["lag_ns"] if metric == "generator_lag" else rows["ready_ns"] - rows["due_ns"]

@@ -21,7 +21,7 @@ from svload.model.units import show_percent
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-NS = 1e-9
+NS = 1e9
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ def _binomial_quantile(level: float, n: Floats, p: Floats) -> Floats:
 
 def percentile(population: Ranked, p: float, tau: float = 1.0, scale: float = NS) -> Estimate:
     """Return percentile `p` of `population` with its interval inside the run, marked where few requests
-    support it; null with the reason where too many failed. `scale` turns its unit into seconds or bytes.
+    support it; null with the reason where too many failed. `scale`: its units in a second or byte.
 
     `tau` is the autocorrelation time of 1{R > q}. An end of the interval that the sample cannot enclose is
     null: leaving out the whole number in that case would show it only where a run happened to be calm.
@@ -186,9 +186,9 @@ def percentile(population: Ranked, p: float, tau: float = 1.0, scale: float = NS
     if tau > 1.05:
         counted = f"neighbouring requests resemble each other, so {total:,} count as {max(int(n_eff), 1):,}"
     return Estimate(
-        value=value * scale,
-        low=None if low is None else low * scale,
-        high=None if high is None else high * scale,
+        value=value / scale,
+        low=None if low is None else low / scale,
+        high=None if high is None else high / scale,
         n=total,
         n_eff=n_eff,
         weak=few or n_eff * (1 - p) < limits.STRONG_TAIL,

@@ -272,8 +272,8 @@ class _OfGroup:
         population = self._measures.population(metric) if self._taken_s < self._spent_s else None
         if population is None:
             return 1.0
-        least = least_quantile(population.ranked, float(stat[1:]) / 100, self._taken_s / population.scale)
-        return max(1 - least * population.scale / value, 0.0)
+        least = least_quantile(population.ranked, float(stat[1:]) / 100, self._taken_s * population.scale)
+        return max(1 - least / population.scale / value, 0.0)
 
     @cached_property
     def _calm(self) -> tuple[GroupMeasures, float, float]:
@@ -306,7 +306,7 @@ class _OfGroup:
         if (1 - p) * found.n < limits.CALM_ABOVE:
             return None
         rank = max(p - limits.CALM_REACH * ((1 - share) * p * (1 - p) / n) ** 0.5, 1 - (1 - p) / share)
-        return (population.ranked.quantile(rank) or 0.0) * population.scale if rank > 0 else 0.0
+        return (population.ranked.quantile(rank) or 0.0) / population.scale if rank > 0 else 0.0
 
     @cached_property
     def _woken_s(self) -> float:

@@ -100,7 +100,9 @@ def parse_quantity(text: str | float | int, dimension: Dimension) -> float:
         return parse_quantity(value, dimension)
     if unit not in _UNITS or _UNITS[unit][0] != dimension:
         raise _no_unit(text, unit, dimension)
-    return value * _UNITS[unit][1]
+    scale = _UNITS[unit][1]
+    # Digits beyond 15 are rounding: 0.7 · 0.01 is below 0.007, and 7 of 1,000 would be above 0.7 %.
+    return value * scale if scale >= 1 else float(f"{value * scale:.15g}")
 
 
 def _no_unit(text: str, unit: str, dimension: Dimension) -> ValueError:

@@ -89,8 +89,8 @@ def _seen_values(ref: MetricRef, reports: Sequence[tuple[int, Mapping[str, Any]]
             count = ok if ref.metric.name == "ok_throughput" else ok + failed
             return [count * 1e9 / (end_ns - begin_ns)]
         case "success_rate" | "error_rate":
-            share = [ok / (ok + failed)] if ok + failed else []
-            return share if ref.metric.name == "success_rate" else [1 - one for one in share]
+            count = ok if ref.metric.name == "success_rate" else failed
+            return [count / (ok + failed)] if ok + failed else []
     return []
 
 

@@ -122,10 +122,11 @@ def _of_whole_load(
     )
     if not asked or failed is None:
         return value
-    share = failed / asked
+    is_bad = _SHARES[criterion.ref.metric.name]
+    share = (failed if is_bad else asked - failed) / asked
     if value is None:
-        value = share if _SHARES[criterion.ref.metric.name] else 1 - share
-    return max(value, share) if _SHARES[criterion.ref.metric.name] else min(value, 1 - share)
+        return share
+    return max(value, share) if is_bad else min(value, share)
 
 
 def as_measured(estimate: Estimate) -> float | None:

@@ -325,8 +325,8 @@ def _rounds(block: Pair | None, p: float) -> Iterator[RoundOfTurns]:
         values = [side.quantile(p) if side.total else None for side in sides]
         shares = [one.strangers[place] for one in (before, after)]
         yield RoundOfTurns(
-            baseline=None if values[0] is None else values[0] * NS,
-            treatment=None if values[1] is None else values[1] * NS,
+            baseline=None if values[0] is None else values[0] / NS,
+            treatment=None if values[1] is None else values[1] / NS,
             strangers=max((share for share in shares if share is not None), default=None),
         )
 
