@@ -574,6 +574,21 @@ def test_two_runs_are_compared_and_labelled(tmp_path: Path) -> None:
     assert same["ratio"] == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize(
+    ("lacking", "note"),
+    [
+        (Estimate(value=None, reason="> time-out (70 % failed)", why="time-out"), "> time-out (70 % failed)"),
+        (Estimate(value=0.0), "its value is 0, which has no ratio"),
+    ],
+)
+def test_what_has_no_ratio_between_two_runs_says_why(tmp_path: Path, lacking: Estimate, note: str) -> None:
+    _, found = judged(tmp_path, cases=1, replicates=2)
+    first, *rest = found.trials
+    worse = evolve(found, trials=(evolve(first, metrics={**first.metrics, P50: lacking}), *rest))
+    (row,) = (row for row in compare_runs(found, worse) if row["metric"] == P50)
+    assert (row["ratio"], row["note"], row["n"]) == (None, f"second run: {note}", [2, 2])
+
+
 def test_the_only_cases_of_two_runs_are_compared_whatever_they_are_called(tmp_path: Path) -> None:
     _, found = judged(tmp_path, cases=1, replicates=2)
     trials = tuple(evolve(one, case="shop") for one in found.trials)

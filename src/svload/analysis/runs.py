@@ -7,9 +7,9 @@ from math import exp, log
 from statistics import mean
 from typing import Any
 
-from svload.analysis.claims.pairs import grade_of
+from svload.analysis.claims.pairs import grade_of, why_none
 from svload.model.metrics import without_limit
-from svload.model.results import CaseResult, Findings
+from svload.model.results import CaseResult, Estimate, Findings
 
 NOT_INTERLEAVED = "not interleaved: drift is inside this difference"
 _METRICS = ("response.p50", "response.p95", "response.p99", "response.mean", "throughput", "success_rate")
@@ -59,21 +59,25 @@ def _case_rows(
     return rows
 
 
-def _values(findings: Findings, case: str, name: str) -> list[float | None]:
+def _values(findings: Findings, case: str, name: str) -> list[Estimate | None]:
     trials = [trial for trial in findings.trials if trial.case == case and grade_of(trial, name) != "REFUSED"]
-    return [trial.metrics[name].value if name in trial.metrics else None for trial in trials]
+    return [trial.metrics.get(name) for trial in trials]
 
 
 def _metric_row(
-    case: str, name: str, first: list[float | None], second: list[float | None]
+    case: str, name: str, first: list[Estimate | None], second: list[Estimate | None]
 ) -> dict[str, Any]:
-    sides = [[value for value in side if value is not None and value > 0] for side in (first, second)]
+    n = [len(first), len(second)]
     if not first or not second:
-        return _row(case, name, note="REFUSED: it enters no comparison", n=[len(first), len(second)])
-    if len(sides[0]) < len(first) or len(sides[1]) < len(second):
-        return _row(case, name, note="no number in every run", n=[len(side) for side in sides])
-    before, after = (mean(map(log, side)) for side in sides)
-    return _row(case, name, exp(after - before), [len(side) for side in sides])
+        return _row(case, name, note="REFUSED: it enters no comparison", n=n)
+    logs: list[float] = []
+    for side, estimates in (("first", first), ("second", second)):
+        values = [one.value for one in estimates if one is not None and one.value]
+        if len(values) < len(estimates):
+            lacking = next(one for one in estimates if one is None or not one.value)
+            return _row(case, name, note=f"{side} run: {why_none(lacking)}", n=n)
+        logs.append(mean(map(log, values)))
+    return _row(case, name, exp(logs[1] - logs[0]), n)
 
 
 def _row(

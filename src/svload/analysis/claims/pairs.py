@@ -326,7 +326,7 @@ def number_of(trial: TrialResult | None, case: str, name: str, randomised: bool)
         return Number(trial.trial, case, "lost" if lost else "missing", value, checks=checks, reason=text)
     if value is None:
         state: State = "time-out" if timed_out(estimate) else "no number"
-        return Number(trial.trial, case, state, reason=f"{trial.trial}: {_why_none(estimate)}")
+        return Number(trial.trial, case, state, reason=f"{trial.trial}: {why_none(estimate)}")
     return Number(trial.trial, case, "number", value, _lag(trial, name), trial.strangers)
 
 
@@ -389,7 +389,7 @@ def timed_out(estimate: Estimate | None) -> bool:
     return estimate is not None and estimate.value is None and estimate.why in ("time-out", "not recovered")
 
 
-def _why_none(estimate: Estimate | None) -> str:
+def why_none(estimate: Estimate | None) -> str:
     if estimate is None:
         return "it was not measured"
     return estimate.reason if estimate.value is None else "its value is 0, which has no ratio"
