@@ -132,6 +132,26 @@ def test_a_candidate_beyond_the_time_out_fails(closed: Bench) -> None:
     assert gate_of(closed, trials, "better by more than 5 %").outcome == "open"
 
 
+@pytest.mark.parametrize(
+    ("fail_if", "success", "outcome"),
+    [
+        ("worse by more than 5 %", 1.0, "pass"),
+        ("worse by more than 5 %", 0.2, "fail"),
+        ("better by more than 5 %", 1.0, "open"),
+        ("different by more than 5 %", 1.0, "open"),
+    ],
+)
+def test_a_baseline_beyond_the_time_out_in_every_pair_has_nothing_worse_beside_it(
+    closed: Bench, fail_if: str, success: float, outcome: str
+) -> None:
+    dead = {"response__p50": LATE, "success_rate": Estimate(value=0.3, n=5000)}
+    trials = changed(succeeding(blocks(FLAT), success), ("TC0", "TC1", "TC2"), **dead)
+    assert gate_of(closed, trials, fail_if).outcome == outcome
+    few = [one for one in trials if one.block < 3]
+    assert gate_of(closed, few, "worse by more than 5 %", planned=2).outcome != "pass"
+    assert gate_of(closed, broken(trials, "TC3.r2"), "worse by more than 5 %").outcome != "pass"
+
+
 def test_a_failed_gate_names_what_failed_with_its_interval(closed: Bench) -> None:
     def why(ratio: float, success: float = 1.0, fail_if: str = "worse by more than 5 %") -> str:
         gate = gate_of(closed, changed(times(ratio), success_rate=Estimate(value=success)), fail_if)

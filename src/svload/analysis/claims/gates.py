@@ -150,6 +150,10 @@ def _judge(gate: Facts, p_times: float, p_success: float) -> Gate:
         return Gate(text=text, outcome="fail", why=failed)
     if why := times_open or _keeps_success_open(gate):
         return Gate(text=text, outcome="open", why=why)
+    if _is_surely_no_worse(gate):
+        pairs = gate.found.timed_out_of
+        why = f"the baseline is beyond the time-out in all {pairs} pairs, the treatment in none"
+        return Gate(text=text, outcome="pass", why=why)
     if not gate.limit.holds(gate.shown.interval()):
         return Gate(text=text, outcome="open", why="the interval extends beyond the margin")
     if why := gate.shown.held_back(gate.limit.low, gate.limit.high, gate.shown.interval()):
@@ -203,6 +207,14 @@ def _certain_failure(gate: Facts) -> str:
     return ""
 
 
+def _is_surely_no_worse(gate: Facts) -> bool:
+    """Return whether the gate asks only for worse, and the baseline alone is beyond the time-out, in every
+    pair: no number is worse than that."""
+    one_sided = gate.limit.low is None or gate.limit.high is None
+    broken = any(one.why == "broken" for one in gate.found.lost)
+    return gate.limit.worse and one_sided and gate.found.beyond < 0 and not (broken or gate.shown.guards)
+
+
 def blocks_decide(gate: Facts) -> bool:
     """Return whether more blocks may decide an open gate: not one of overloaded servers, nor one that success
     keeps open, for which the gate says how many requests would."""
@@ -219,7 +231,7 @@ def _keeps_times_open(gate: Facts) -> str:
         return "both sides are OVERLOADED, and their times grow with the run's length"
     if gate.blocked_by:
         return gate.blocked_by
-    if early or late:
+    if (early or late) and not _is_surely_no_worse(gate):
         return f"{early + late} of {gate.found.timed_out_of} pairs have one side beyond the time-out"
     return ""
 
