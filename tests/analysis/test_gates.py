@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from math import exp, log1p, sqrt
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -29,7 +30,7 @@ from tests.analysis.test_compare import (
     with_metrics,
 )
 from tests.evolve import evolve
-from tests.results import findings_of
+from tests.results import case_result, findings_of, trial_result
 
 from svload import api
 from svload.analysis.claims.decide import so_far
@@ -41,8 +42,10 @@ from svload.analysis.claims.turned import Turned
 from svload.analysis.contrasts import most_blocks
 from svload.analysis.quantiles import ranked_values
 from svload.model.errors import ExitCode
+from svload.model.failures import Failures
 from svload.model.pairs import Strangers
 from svload.model.results import Claim, Estimate, Findings, ThresholdResult, TrialResult
+from svload.report.files.junit import junit_xml
 
 LATE = Estimate(value=None, reason="> time-out (70 % failed)", why="time-out")
 ON_SERVER = evolve(SERVER, fail_if="worse by more than 900 %")
@@ -261,6 +264,33 @@ def test_the_exit_code_of_gates_and_thresholds(closed: Bench) -> None:
     ):
         assert api.verdict_exit(findings(answers, *thresholds)) == code
     assert api.verdict_exit(evolve(findings(()), planned_trials=6)) == ExitCode.REFUSED
+
+
+@pytest.mark.parametrize(
+    ("failed", "beside", "code"),
+    [
+        (9, "", ExitCode.THRESHOLD_FAILED),
+        (8, "", ExitCode.DONE),
+        (9, "allowed", ExitCode.DONE),
+        (9, "planned fault", ExitCode.DONE),
+    ],
+)
+def test_a_run_without_a_successful_request_does_not_end_with_0(
+    failed: int, beside: Any, code: ExitCode
+) -> None:
+    both = [trial_result(name) for name in ("a", "b")]
+    cases = tuple(case_result(one.case, trials=(one.trial,), load_model={"g": "closed loop"}) for one in both)
+    rows = [
+        Failures(
+            case=one.case, group="g", ended=9, failed=count, trials=(one.trial,), kinds=(), beside=beside
+        )
+        for one, count in zip(both, (9, failed), strict=True)
+    ]
+    found = findings_of(cases=cases, trials=tuple(both), failures=tuple(rows))
+    assert api.verdict_exit(found) == code
+    assert api.verdict_exit(evolve(found, failures=tuple(rows[:1]))) == ExitCode.DONE
+    suite = ElementTree.fromstring(junit_xml(found))[1]
+    assert suite.get("failures") == ("2" if code else "0")
 
 
 def test_one_wins_over_four_and_the_rest_over_both() -> None:

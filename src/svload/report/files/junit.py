@@ -10,6 +10,7 @@ from svload.model.capacity import CapacityResult
 from svload.model.results import Findings, ThresholdResult, TrialResult
 from svload.report.wording.claimed import Claimed, claimed, details
 from svload.report.wording.doubts import asked_keys
+from svload.report.wording.ending import NOTHING_OK, nothing_ok
 from svload.report.wording.numbers import Numbers
 from svload.report.wording.search_rows import search_outcome, search_title
 from svload.report.wording.spelling import grade_words, graded_again
@@ -91,12 +92,15 @@ def _search(suite: Element, found: CapacityResult) -> None:
 
 
 def _trial(suite: Element, numbers: Numbers, trial: TrialResult) -> None:
-    """Add a trial: a failure if a server disappeared, else an error if a number that the study asks for is
+    """Add a trial: a failure if a server disappeared or no request of the run succeeded, else an error if a number that the study asks for is
     REFUSED; its numbers, checks and remedies as text."""
     case = _case(suite, trial.case, trial.trial)
     verdict = trial.verdict
     failed = bool(trial.outages) and numbers.findings.capacity is None  # a search may break the server
-    if failed:
+    if not failed and nothing_ok(numbers.findings):
+        failed = True
+        SubElement(case, "failure", message=NOTHING_OK, type="nothing-ok")
+    elif failed:
         message = " ".join(one.sentence for one in trial.outages)
         SubElement(case, "failure", message=_clean(message), type="gone")
     reasons = _told(verdict.reasons, verdict.remedy)

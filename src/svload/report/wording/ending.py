@@ -19,6 +19,9 @@ _OTHER_CODES = {
 }
 
 
+NOTHING_OK = "no request succeeded"
+
+
 @dataclass(frozen=True)
 class Ending:
     """What failed and what is open, as clauses; neither is ever a pass (docs/method.md §2)."""
@@ -35,7 +38,8 @@ class Ending:
 
 
 def criteria_ending(findings: Findings) -> Ending:
-    """Return the ending by thresholds, gates and the search alone."""
+    """Return the ending by thresholds, gates and the search, and by whether the servers stayed up and any
+    request succeeded."""
     found, out = _outcomes(findings), findings.capacity
     search = "" if out is None else search_outcome(out)
     failed = [*_counted(found, "failed", "failed")]
@@ -43,8 +47,21 @@ def criteria_ending(findings: Findings) -> Ending:
     failed += ["the required load breaks the criteria"] if search == "fail" else []
     if out is None and (gone := [trial for trial in findings.trials if trial.outages]):
         failed.insert(0, f"a server disappeared in {count_words(len(gone), 'trial')}")
+    elif nothing_ok(findings):
+        failed.insert(0, NOTHING_OK)
     is_open += ["the search is undecided"] if search == "open" else []
     return Ending(tuple(failed), tuple(is_open))
+
+
+def nothing_ok(findings: Findings) -> bool:
+    """Return whether every request of each case failed, without a reason for which the study expects it."""
+    loaded = {(case.case, group) for case in findings.cases if case.trials for group in case.load_model}
+    dead = {
+        (row.case, row.group)
+        for row in findings.failures
+        if not row.step and row.failed == row.ended and not row.beside
+    }
+    return bool(loaded) and loaded <= dead
 
 
 def ending(findings: Findings) -> Ending:
