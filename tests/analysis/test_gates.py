@@ -46,6 +46,7 @@ from svload.model.failures import Failures
 from svload.model.pairs import Strangers
 from svload.model.results import Claim, Estimate, Findings, ThresholdResult, TrialResult
 from svload.report.files.junit import junit_xml
+from svload.report.wording.ending import exit_line
 
 LATE = Estimate(value=None, reason="> time-out (70 % failed)", why="time-out")
 ON_SERVER = evolve(SERVER, fail_if="worse by more than 900 %")
@@ -264,6 +265,17 @@ def test_the_exit_code_of_gates_and_thresholds(closed: Bench) -> None:
     ):
         assert api.verdict_exit(findings(answers, *thresholds)) == code
     assert api.verdict_exit(evolve(findings(()), planned_trials=6)) == ExitCode.REFUSED
+
+
+def test_an_incomplete_run_does_not_end_with_0() -> None:
+    """It was interrupted, or ended by `abort_if`: the cases that are missing may break the threshold."""
+    half = evolve(findings((), "passed"), trials=(trial_result("TC0"),), sealed_trials=1, planned_trials=2)
+    assert api.verdict_exit(half) == ExitCode.DONE
+    half = evolve(half, complete=False)
+    assert api.verdict_exit(half) == ExitCode.REFUSED
+    assert exit_line(half, ExitCode.REFUSED) == (
+        "exit 4: could not decide: the run is incomplete (1 of 2 trials sealed)"
+    )
 
 
 @pytest.mark.parametrize(

@@ -65,8 +65,8 @@ def nothing_ok(findings: Findings) -> bool:
 
 
 def ending(findings: Findings) -> Ending:
-    """Return the ending by everything that the study asks: its criteria, and whether its comparisons (else
-    its numbers) allow a conclusion."""
+    """Return the ending by everything that the study asks: its criteria, whether its comparisons (else its
+    numbers) allow a conclusion, and whether all of it ran."""
     of_criteria = criteria_ending(findings)
     nothing = _concludes_nothing(findings)
     return Ending(of_criteria.failed, (*of_criteria.open, *([nothing] if nothing else [])))
@@ -136,6 +136,9 @@ def _concludes_nothing(findings: Findings) -> str:
         return ""
     if findings.planned_trials and not findings.trials:
         return "no trial is sealed"
+    if not findings.complete:
+        planned = count_words(findings.planned_trials, "trial")
+        return f"the run is incomplete ({findings.sealed_trials} of {planned} sealed)"
     made = [claim for claim in findings.claims if claim.believed_of[1]]
     if made and not any(_says_something(claim) for claim in made):
         return "every pair of every comparison is broken or missing"
