@@ -95,12 +95,10 @@ def test_a_population_that_fails_is_no_trial(world: World, study: Path) -> None:
 SLIPS = [
     ("populate: filling", "populate: filing", "no such traffic group"),
     ("executor: shared-iterations, vus: 3, iterations: 30,", "executor: constant-vus, vus: 3,", "needs a duration"),
-    ("  - restart: store", "  - restart: stroe", "no such service"),
     ("readers: {executor: constant-vus, vus: 2,", "readers: {when: {web: 1}, executor: constant-vus, vus: 2,", "no traffic group is left where web: 2"),
     ("[readers.success_rate", "[filling.success_rate", "filling"),
     ("replicas: \"${web}\"", "replicas: 2, port: 9000", "cannot listen on one port"),
     ("http://front/held", "http://web/held", "a connection goes to one of them"),
-    ("populate: filling", "populate: \"${web}\"", "a group must be load in all cases"),
     ("  - drop_cache: store", "  - {drop_cache: store, lasts: 3s}", "lasts belongs to populate"),
 ]  # fmt: skip
 

@@ -1,14 +1,13 @@
-"""Ways to reach a server, IPv6 and a Unix socket by its path, and to leave it."""
+"""Ways to reach a server, such as a Unix socket by its path, and to leave it."""
 
 from __future__ import annotations
 
 import socket
 import threading
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from socketserver import ThreadingMixIn, UnixStreamServer
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 from tests.servers import Answering, speaking
@@ -47,11 +46,6 @@ def test_a_unix_socket_is_loaded_by_its_path_and_only_if_it_is_named(world: Worl
         [row] = world.json("probe", load[1], "--authorise", f"unix:{path}")
         assert (row["error"], row["http_code"], row["size_download"]) == ("", 200, len("/hello"))
         server.shutdown()
-
-
-def test_an_ipv6_address_is_loaded(world: World, serve_truth: Callable[..., dict[str, Any]]) -> None:
-    url = f"http://[::1]:{serve_truth(address='::1')['http_port']}/info"
-    assert world.json("load", url, "--vus", "2", "--iterations", "20")["ok"] == 20
 
 
 STUDY = """\

@@ -77,19 +77,6 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     return made
 
 
-def test_wheel_is_whole(installed: Installed) -> None:
-    code = (
-        "import importlib.resources, svload, svload._native;"
-        "study = importlib.resources.files('svload') / '_studies' / '001-svload' / 'study.yaml';"
-        "print(svload.__file__); print(study.read_text(), end='')"
-    )
-    done = installed.run("python", "-c", code)
-    assert done.returncode == 0, done.stderr
-    place, _, study = done.stdout.partition("\n")
-    assert Path(place).is_relative_to(installed.python.parents[1])
-    assert study == (ROOT / "studies" / "001-svload" / "study.yaml").read_text()
-
-
 def test_the_wheel_runs_every_case_of_the_demo(installed: Installed) -> None:
     """`make bench` tests that none of its trials is refused on an idle machine."""
     assert json.loads(installed.run("svload", "schema").stdout)
