@@ -128,19 +128,10 @@ def test_packages_that_no_index_gives_are_asked_for(machines: Fabric) -> None:
         machines.svload("fleet", "clean", "-i", inventory)
 
 
-@pytest.mark.parametrize(
-    ("text", "code"),
-    [
-        ("generator: {hosts: {h1: }}\n", "fleet-group"),
-        ("generators: [h1\n", "fleet-inventory"),
-        ("generators: {hosts: {h1: }}\nsites: {children: {brno: }}\n", "fleet-inventory"),
-        (None, "fleet-inventory"),
-    ],
-)
-def test_a_wrong_inventory_is_reported(machines: Fabric, text: str | None, code: str) -> None:
+@pytest.mark.parametrize("text", ["generators: [h1\n", None])
+def test_a_wrong_inventory_is_reported(machines: Fabric, text: str | None) -> None:
     done = machines.svload("fleet", "check", "-i", machines.inventory(text) if text else "nowhere.yaml")
-    assert done.returncode == 2, done.stderr
-    assert f"[{code}]" in done.stderr
+    assert (done.returncode, "[fleet-inventory]" in done.stderr) == (2, True), done.stderr
 
 
 def test_a_missing_wheel_is_reported(machines: Fabric) -> None:
