@@ -92,8 +92,8 @@ def _search(suite: Element, found: CapacityResult) -> None:
 
 
 def _trial(suite: Element, numbers: Numbers, trial: TrialResult) -> None:
-    """Add a trial: a failure if a server disappeared or no request of the run succeeded, else an error if a number that the study asks for is
-    REFUSED; its numbers, checks and remedies as text."""
+    """Add a trial: a failure if a server disappeared or no request of the run succeeded, else an error if a
+    number that the study asks for is REFUSED; its numbers, checks and remedies as text."""
     case = _case(suite, trial.case, trial.trial)
     verdict = trial.verdict
     failed = bool(trial.outages) and numbers.findings.capacity is None  # a search may break the server
