@@ -46,11 +46,6 @@ class Held(NamedTuple):
     monitor: str
     metric: str
 
-    @property
-    def is_level(self) -> bool:
-        """Return whether its use is a level, not a flow."""
-        return self.setting == "memory_bytes"
-
 
 MB = 1_000_000
 CORES = min(1.5, cgroups.cores_allowed() or 1.5)
@@ -185,7 +180,9 @@ def _use(trial: TrialData, held: Held, from_s: float, to_s: float) -> float:
     inside = (series.at >= from_s * 1e9) & (series.at <= to_s * 1e9)
     at, values = series.at[inside], series.values[inside]
     assert len(at) >= 2, f"{held.metric} was read {len(at)} times from {from_s:.1f} to {to_s:.1f} s"
-    return float(values.max()) if held.is_level else float(np.ptp(values) / np.ptp(at) * 1e9)
+    if held.setting == "memory_bytes":  # a level, not a flow
+        return float(values.max())
+    return float(np.ptp(values) / np.ptp(at) * 1e9)
 
 
 # kill -9

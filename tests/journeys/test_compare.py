@@ -24,6 +24,8 @@ from svload.model.errors import SvloadError
 from svload.model.events import Event
 from svload.run import warming
 
+from .world import findings
+
 pytestmark = pytest.mark.truth
 SHORT = ("-c", "2", "-d", "0.3s", "--blocks", "3")
 SLOW_S = 0.03
@@ -53,10 +55,6 @@ def only_run() -> Path:
     return found
 
 
-def findings() -> dict[str, Any]:
-    return dict(json.loads((only_run() / "derived" / "findings.json").read_text()))
-
-
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     """Run a server that answers at once; `/slow` after 30 ms, `/none` with 404, `/closed` not at all;
@@ -84,7 +82,7 @@ def url() -> Iterator[str]:
 
 def test_a_slow_path_is_slower(url: str) -> None:
     printed = json.loads(typed(f"{url}/fast", f"{url}/slow", *SHORT, "--json").stdout)
-    found = findings()
+    found = findings(only_run())
     assert found["complete"]
     assert {case["levels"]["target"] for case in found["cases"]} == {"/fast", "/slow"}
     assert [(one["baseline"], one["treatment"]) for one in found["claims"]] == [("/fast", "/slow")] * 2
@@ -207,9 +205,10 @@ def test_too_long_turns_are_reported_in_the_first_warm_up(url: str, monkeypatch:
 def test_a_control_stands_beside_the_answer(url: str) -> None:
     result = asked(f"{url}/fast", f"{url}/slow", control=True)
     assert result.outcome.complete
-    assert {case["levels"]["target"] for case in findings()["cases"]} == {"/fast", "/slow", "/fast-again"}
-    assert [claim["treatment"] for claim in findings()["claims"]] == ["/slow"] * 2
-    assert all(claim["turns"]["control"]["value"] for claim in findings()["claims"])
+    found = findings(only_run())
+    assert {case["levels"]["target"] for case in found["cases"]} == {"/fast", "/slow", "/fast-again"}
+    assert [claim["treatment"] for claim in found["claims"]] == ["/slow"] * 2
+    assert all(claim["turns"]["control"]["value"] for claim in found["claims"])
 
 
 def asked(
@@ -240,4 +239,4 @@ def test_an_interrupted_one_goes_on_where_it_stopped(url: str) -> None:
     before = {path: path.read_bytes() for path in only_run().glob("trials/*/seal.json")}
     assert api.resume(None, api.Choices(out=Path("runs")), lambda event: None).outcome.complete
     assert {path: path.read_bytes() for path in before} == before
-    assert findings()["question"].startswith("Which is faster, /fast (")
+    assert findings(only_run())["question"].startswith("Which is faster, /fast (")

@@ -14,7 +14,7 @@ import pytest
 
 from svload.host.machine import fabric
 
-from .limited import HELD, WORKERS, Moment, measure, play, write_study
+from .limited import EACH_MIB, FILES, HELD, WORKERS, Moment, measure, play, write_study
 from .world import World, checks_of, lab_of, only_run
 
 pytestmark = pytest.mark.real
@@ -78,7 +78,7 @@ def test_its_latency_is_in_every_answer_and_may_be_a_factor(world: World, most_s
         assert "of a core" in checks_of(trial)["limits-acted"]["sentence"]
 
 
-FILES, EACH_MIB, RATE = 48, 2, 20_000_000
+RATE = 20_000_000
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,6 @@ def test_limits_lowered_under_load_hold(world: World, phase_s: float) -> None:
     for one in seen:
         assert one.is_set_and_back, one
         assert not strict or one.holds(1.7), one
-    assert world.silent() == []
 
 
 @LINKED
