@@ -13,9 +13,11 @@ from .world import World
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
-    """Make an empty world."""
-    return World(tmp_path)
+def world(tmp_path: Path) -> Iterator[World]:
+    """Make an empty world, in which no process may be left when the test ends."""
+    made = World(tmp_path)
+    yield made
+    assert made.silent() == []
 
 
 @pytest.fixture(scope="module")

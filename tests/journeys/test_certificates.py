@@ -49,7 +49,6 @@ def test_the_lab_against_itself_runs_each_case_in_twenty_pairs(world: World) -> 
     assert "at least 20 pairs" in too_few.stderr
     ended = world.svload("aa", study, "--out", str(world.runs), "--duration", "0.1s")
     assert len(complete(only_run(world), ended.stderr)["trials"]) == 40
-    assert world.silent() == []
 
 
 @pytest.mark.timing
@@ -73,4 +72,3 @@ def test_the_lab_against_itself_sets_the_floor(world: World) -> None:
 
     assert detects() is not None
     assert detects("--duration", "0.4s") is None, "another duration is another setting"
-    assert world.silent() == []

@@ -94,7 +94,6 @@ def test_one_of_two_servers_restarts_and_a_lone_one_fails(world: World, second_s
     assert "Planned faults: when each was due" in page
     assert page.count("web[1] was stopped") >= 4, "on the time axis and in the table"
     world.succeed("verify", str(run))
-    assert world.silent() == []
 
 
 def test_what_a_trial_leaves_down_is_up_for_the_next_and_kill_and_pause_are_no_failures(world: World) -> None:
@@ -116,12 +115,13 @@ def test_what_a_trial_leaves_down_is_up_for_the_next_and_kill_and_pause_are_no_f
 
 def test_a_fault_that_cannot_be_done_is_a_failed_attempt(world: World) -> None:
     study = write_study(world, [{"at": "500 ms", "stop": "web"}, {"at": "1s", "start": "web"}], 1)
-    (world.root / "server.py").write_text(program(before="os.mkdir(f'once-{sys.argv[1]}')"))
+    (world.root / "server.py").write_text(
+        program(before="os.system(f'mkdir once-{sys.argv[1]}') and sys.exit(1)")
+    )
     ended = world.svload("run", study, "--trust", "--out", str(world.runs), "--duration", "3s")
     assert ended.returncode == 3, ended.stderr[-2000:]
     assert "exited unexpectedly" in ended.stderr
     assert list(only_run(world).glob("attempts/*"))
-    assert world.silent() == []
 
 
 def test_kill_9_during_a_fault_leaves_nothing(world: World, needs: Callable[..., None]) -> None:
@@ -135,11 +135,8 @@ def test_kill_9_during_a_fault_leaves_nothing(world: World, needs: Callable[...,
     ]
     study = write_study(world, faults, 3, measure={"duration": "1600 ms", "replicates": 2})
     with world.start("run", study, "--trust", "--out", str(world.runs)) as command:
-
-        def in_fault(lines: list[str]) -> bool:
-            return sum(" was " in line and "(" in line for line in lines) >= 3 + 6
-
-        assert command.wait_for(in_fault), command.lines[-10:]
+        acts = lambda lines: sum(" was " in line and "(" in line for line in lines)  # noqa: E731
+        assert command.wait_for(lambda lines: acts(lines) >= 3 + 6), command.lines[-10:]
         command.process.send_signal(signal.SIGKILL)
         command.end()
     run = only_run(world)
@@ -147,9 +144,8 @@ def test_kill_9_during_a_fault_leaves_nothing(world: World, needs: Callable[...,
     assert before, "the first trial was sealed"
     assert world.silent() == []
     complete(run, world.svload("resume", str(run), "--trust").stderr)
-    assert {name: digest for name, digest in sealed(run).items() if name in before} == before
+    assert before.items() <= sealed(run).items()
     assert len(list(run.glob("trials/*/seal.json"))) == 2
-    assert world.silent() == []
     wait_until(lambda: not groups_left())
 
 

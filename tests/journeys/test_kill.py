@@ -64,7 +64,7 @@ def test_ctrl_c_leaves_nothing_and_resume_goes_on(world: World, study: str):
     before = sealed(run)
     assert before
     complete(run, world.svload("resume", str(run)).stderr)
-    assert {name: digest for name, digest in sealed(run).items() if name in before} == before
+    assert before.items() <= sealed(run).items()
     assert len(list(run.glob("trials/*/seal.json"))) == 4
 
 

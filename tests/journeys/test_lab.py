@@ -130,13 +130,3 @@ def test_a_second_load_waits_and_says_so(world: World, truth: dict[str, Any]):
             fcntl.flock(held, fcntl.LOCK_UN)
             command.end()
             assert json.loads("\n".join(command.printed))["requests"] > 0
-    assert world.silent() == []
-
-
-def test_a_lab_that_cannot_come_up_is_reported(world: World):
-    study = written(world, {"run": "sh -c 'echo no luck today; exit 7'"})
-    ended = world.svload("lab", "up", study, "--trust")
-    assert ended.returncode == 3
-    assert "no luck today" in ended.stderr
-    assert world.silent() == []
-    assert list((world.root / "state" / "kept").glob("*")) == []

@@ -56,9 +56,7 @@ def test_an_example_of_the_help_works(world: World, url: str, typed: str) -> Non
     shorter = re.sub(r"\b(5|10)s\b", "1s", typed.replace("http://127.0.0.1:8080/", url))
     ended = world.svload(*shlex.split(shorter)[1:])
     assert "svload: " not in ended.stderr
-    assert "Traceback" not in ended.stderr
     assert "server" in ended.stdout
-    assert world.silent() == []
 
 
 SERVICE_MS = 20
@@ -119,8 +117,7 @@ def test_a_secret_follows_no_redirect_to_another_host(world: World) -> None:
     headers = ("-H", "X-T: hush", "-H", "X-Api-Key: hush", "-H", "Accept: text/plain")
     words = ("-n", "4", "-c", "1", "--follow-redirects", "1", *headers)
     with recording() as (there, others), recording(f"{there}/there") as (here, ours):
-        ended = world.svload("load", f"{here}/", *words, "--json")
-        assert "Traceback" not in ended.stderr
+        world.svload("load", f"{here}/", *words, "--json")
     for asked, place, has_secret in ((ours, "/", True), (others, "/there", False)):
         seen = {(path, sent["Accept"], "hush" in str(sent)) for _, path, sent, _ in asked}
         assert seen == {(place, "text/plain", has_secret)}
@@ -182,7 +179,6 @@ def test_ctrl_c_waits_for_no_sampler_that_hangs(world: World, url: str, words: t
         command.process.send_signal(signal.SIGINT)
         assert command.end() == 130
     assert "did not answer" not in command.said and "does not count" not in command.said
-    assert world.silent() == []
     text = " ".join(" ".join(command.printed).split())
     assert "(stopped)" in text and "Stopped early, after" in text
     assert "Interrupted" in command.lines[-1]
@@ -196,12 +192,11 @@ UNSAID = ("X-JWT", "Signature", "X-CSRF", "X-Otp", "X_Otp", "1-x", "Port", "Refe
 
 def test_a_credential_is_sent_and_kept_nowhere(world: World) -> None:
     with recording() as (origin, asked):
-        ended = world.svload(
+        world.svload(
             "load", f"{origin}/", "-n", "20", "-c", "2", "--out", str(world.runs),
             "-H", "Authorization: Bearer hush-${x}", "-H", "User-Agent: seen",
             *(word for name in UNSAID for word in ("-H", f"{name}: hush-{name}")),
         )  # fmt: skip
-    assert "Traceback" not in ended.stderr
     loaded = [headers for _, path, headers, _ in asked if path == "/"]
     assert {headers["Authorization"] for headers in loaded} == {"Bearer hush-${x}"}
     assert {name: loaded[0][name] for name in UNSAID} == {name: f"hush-{name}" for name in UNSAID}

@@ -93,7 +93,6 @@ def test_without_a_umask_state_is_the_users_alone(world: World) -> None:
     finally:
         ended = alone.svload("lab", "down")
     assert ended.returncode == 0, ended.stderr
-    assert world.silent() == []
 
 
 @pytest.mark.usefixtures("no_umask")
@@ -148,4 +147,3 @@ def test_a_server_inherits_named_secrets(world: World, named: bool, monkeypatch:
     assert seen["PLAIN"] == "seen"
     assert "OTHER_FILE" not in seen
     assert seen.get("API_TOKEN") == ("hush" if named else None)
-    assert world.silent() == []

@@ -85,10 +85,14 @@ class World:
     def svload(
         self, *args: str, bound_s: float = HANG_S, cwd: Path | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command to its end, in a process that has svload loaded already unless `anew`."""
-        if not self.anew:
-            return run_loaded(args, self.env, cwd or self.root, bound_s)
-        return completed([*SVLOAD, *args], env=self.env, cwd=cwd or self.root, timeout=bound_s)
+        """Run a command to its end, in a process that has svload loaded already unless `anew`. It prints no
+        traceback."""
+        if self.anew:
+            ended = completed([*SVLOAD, *args], env=self.env, cwd=cwd or self.root, timeout=bound_s)
+        else:
+            ended = run_loaded(args, self.env, cwd or self.root, bound_s)
+        assert "Traceback" not in ended.stderr, ended.stderr[-3000:]
+        return ended
 
     def succeed(self, *args: str, **how: Any) -> subprocess.CompletedProcess[str]:
         """Run a command that must end with 0."""
