@@ -187,12 +187,13 @@ def needs() -> Callable[..., None]:
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     """Start the system's Chromium: one for the whole session, because Playwright refuses a second beside
-    it."""
+    it. No sandbox, because tests may run as root; no traffic of its own."""
     from playwright.sync_api import sync_playwright
-    from tests.report.chromium import ARGUMENTS
 
+    arguments = ["--no-sandbox", "--no-first-run", "--disable-gpu", "--disable-sync"]
+    arguments += ["--disable-background-networking", "--disable-component-update"]
     with sync_playwright() as play:
-        found = play.chromium.launch(executable_path="/usr/bin/chromium", args=ARGUMENTS)
+        found = play.chromium.launch(executable_path="/usr/bin/chromium", args=arguments)
         yield found
         found.close()
 
