@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 import pytest
@@ -157,7 +158,9 @@ def test_mariadb_is_created_counted_and_reset(lab_of: Any, needs: Any, tmp_path:
     tuning = {"back_log": 33, "thread_cache_size": 5}
     options: dict[str, Any] = {"sql": "tables.sql", "buffer_pool": "64 MiB", "tuning": tuning}
     lab = lab_of(spec("db", "mariadb", connections=20, **options))
-    facts = lab.up()["db"]
+    with NamedTemporaryFile(dir="/tmp", prefix="#sql-temptable-", suffix=".MAI") as of_another_server:
+        facts = lab.up()["db"]
+        assert Path(of_another_server.name).exists()
     [at] = facts.endpoints
     tuned = {"thread_cache_size": "5", "back_log": "33", "innodb_buffer_pool_size": str(64 << 20)}
     assert settings_of(facts) == {"max_connections": "20"} | tuned

@@ -125,7 +125,9 @@ class Mariadb(Server):
             )
         self._port = self.context.take_port("mariadb", self.options.port)
         work, me = self.context.work, user_name()
-        common = ["--no-defaults", f"--datadir={work / 'data'}", "--skip-name-resolve"]
+        # Each server deletes the temporary tables that it finds in its folder when it starts: those of another
+        # one in /tmp, too.
+        common = ["--no-defaults", f"--datadir={work / 'data'}", f"--tmpdir={work}", "--skip-name-resolve"]
         if os.geteuid() == 0:  # it refuses to run as root unless it is told to
             common.append(f"--user={me}")
         root = ["--auth-root-authentication-method=socket", f"--auth-root-socket-user={me}", "--skip-test-db"]
@@ -139,7 +141,6 @@ class Mariadb(Server):
                 f"--port={self._port}",
                 f"--bind-address={self.context.address}",
                 f"--pid-file={work / 'pid'}",
-                f"--tmpdir={work}",
                 f"--secure-file-priv={work}",
                 "--skip-log-bin",
                 *(() if self.context.trusted else ("--local-infile=0",)),
