@@ -55,7 +55,7 @@ def server_state(
     at_limit: tuple[str, ...] = (),
     deaths: Sequence[Death] = (),
 ) -> tuple[ServerState, tuple[str, ...]]:
-    """Return (state, sentences for anything but STEADY). `at_limit`: clauses of `saturation.saturated`."""
+    """Return (state, sentences for anything but STEADY). `at_limit`: clauses of `evidence.saturated`."""
     if deaths:
         return "OVERLOADED", tuple(death.sentence for death in deaths)
     medians = [f"{group.name}.response.p50" for group in context.groups]

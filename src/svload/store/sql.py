@@ -29,27 +29,31 @@ from svload.store.load_time import TIMED_SQL, WITHOUT_TURNS_SQL, Turns
 from svload.store.parquet import TABLES, read_table, schema_of
 
 VIEWS = {
-    "cases": "a case a row: case_name, excluded, and a column for each factor",
-    "trials": "a sealed trial a row: trial, case_name, replicate, block, position, whole_plot, started_wall, "
-    "window, what was due, begun, ok, failed",
-    "groups": "a trial and traffic group a row: every total of the group's summary",
-    "intervals": "a trial, group, step and interval a row: what was due, begun, ok, failed, dropped and "
-    "completed in it, and its bytes",
-    "histograms": "a trial, group, step, interval, metric and bucket a row; metric_name says which",
-    "samples": "a request a row, of the groups that keep rows; error_name says what failed; "
-    "response_ns is the time from due to done, without the time between its side's turns; null: it never ended",
+    "cases": "one row per case: case_name, excluded, and a column for each factor",
+    "trials": "one row per sealed trial: trial, case_name, replicate, block, position, whole_plot, "
+    "started_wall, window, what was due, begun, ok, failed",
+    "groups": "one row per trial and traffic group: every total of the group's summary",
+    "intervals": "one row per trial, group, step and interval: what was due, begun, ok, failed, dropped "
+    "and completed in it, and its bytes",
+    "histograms": "one row per trial, group, step, interval, metric and bucket; metric_name is the "
+    "metric's name",
+    "samples": "one row per request, of the groups that keep rows; error_name says what failed; "
+    "response_ns is the time from due to done, without the time between its side's turns; null: it never "
+    "ended",
     "probe": "the same requests in curl's names and units: times in s from the request's begin, sizes in "
     "bytes; null where it did not happen",
-    "asked": "a trial, group and feeder row: how often it was asked",
-    "monitors": "a reading a row: trial, offset_ns (the first just before the load, below zero), service, "
-    "monitor, entity, metric, value",
-    "verdicts": "a trial a row: instrument, server, reasons, remedy; empty before the analysis",
-    "checks": "a trial and check a row: check_name, grade, value and limit in the check's own unit, "
-    "sentence, remedy, measured (false: its grade says nothing), who (whose doing it is); empty before the analysis",
-    "metrics": "a trial's judged metric a row: value, low and high in base units, n, n_eff, weak; why it is null, as "
-    "a code, with the reason in words and the effective requests that it would need; its own grade, how far below "
-    "and above it the true value may lie (shares of it; null: unknown), the checks that doubt it (doubts, the "
-    "worst first), as_measured with the share of requests that was left_out; empty before the analysis",
+    "asked": "one row per trial, group and feeder row: how often the feeder's row was requested",
+    "monitors": "one row per reading: trial, offset_ns (the first just before the load, below zero), "
+    "service, monitor, entity, metric, value",
+    "verdicts": "one row per trial: instrument, server, reasons, remedy; empty before the analysis",
+    "checks": "one row per trial and check: check_name, grade, value and limit in the check's own unit, "
+    "sentence, remedy, measured (false: its grade means nothing), who (the program that caused it); empty "
+    "before the analysis",
+    "metrics": "one row per judged metric of a trial: value, low and high in base units, n, n_eff, weak; "
+    "why it is null, as a code, with the reason in words and the effective requests that it would need; "
+    "its own grade, how far below and above it the true value may lie (shares of it; null: unknown), the "
+    "checks that doubt it (doubts, the worst first), as_measured with the share of requests that was "
+    "left_out; empty before the analysis",
 }
 """View → what one row is. All views have `trial` and `case_name`; those by group have `group_name`."""
 

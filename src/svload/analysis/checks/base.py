@@ -32,7 +32,7 @@ class Context:
     before_faults: tuple[GroupView, ...] | None = None
     """the groups before the trial's first planned fault; None: it has none"""
     at_limit: tuple[str, ...] | None = None
-    """a clause for each limit of the servers' own that was reached (`saturation.saturated`); None: none was
+    """a clause for each limit of the servers' own that was reached (`evidence.saturated`); None: none was
     read"""
 
     compared_reuse: frozenset[str] = frozenset()
