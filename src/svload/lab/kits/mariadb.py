@@ -125,8 +125,7 @@ class Mariadb(Server):
             )
         self._port = self.context.take_port("mariadb", self.options.port)
         work, me = self.context.work, user_name()
-        # Each server deletes the temporary tables that it finds in its folder when it starts: those of another
-        # one in /tmp, too.
+        # A server that starts deletes all temporary tables in its folder: in /tmp those of others, too.
         common = ["--no-defaults", f"--datadir={work / 'data'}", f"--tmpdir={work}", "--skip-name-resolve"]
         if os.geteuid() == 0:  # it refuses to run as root unless it is told to
             common.append(f"--user={me}")
