@@ -140,16 +140,21 @@ def test_a_side_that_once_answered_is_reported_as_such(url: str, path: str, erro
     [(90, 4, 0.002, 10), (90, 1, 5.0, 15), (0, 4, 0.0, 20), (90, 0, 0.002, None)],
 )
 def test_a_side_that_hangs_ends_it(ok: int, in_flight: int, p99_s: float, silent_s: int | None) -> None:
-    """It answers until second 3; without requests in flight it has nothing to answer."""
+    """It answers until second 3; without requests in flight it has nothing to answer. Its control, at the same
+    URL, answers on."""
     side = compared_urls._Side("http://b/", "http://b", succeeded=True)
-    abort_if = compared_urls._unusable({"b": side})
-    abort_if(Event("trial-started", {"trial": "b.r2", "case": "b"}))
+    abort_if = compared_urls._unusable({"b": side, "control": side})
+    for case in ("b", "control"):
+        abort_if(Event("trial-started", {"trial": f"{case}.r2", "case": case}))
     last = {"response_p99_ns": p99_s * 1e9}
     for offset_s in range(90):
         answered = min(offset_s, 3) * ok // 3
         group = {"ok": answered, "errors": {}, "in_flight": in_flight, "last": last}
-        event = Event("progress", {"trial": "b.r2", "offset_s": offset_s, "groups": [group]})
-        if error := abort_if(event):
+        of_control = {**group, "ok": 30 * offset_s + 1}
+        for trial, of_one in (("control.r2", of_control), ("b.r2", group)):
+            event = Event("progress", {"trial": trial, "offset_s": offset_s, "groups": [of_one]})
+            error = abort_if(event)
+        if error:
             break
     if silent_s is None:
         assert error is None

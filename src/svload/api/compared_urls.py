@@ -185,6 +185,7 @@ class _Side:
 def _unusable(sides: Mapping[str, _Side]) -> AbortIf:
     """Return a function that detects, from events, a side (by its case) that can't be compared: no request is
     answered, or none has succeeded by the end of a trial or of its first seconds."""
+    sides = {case: replace(side) for case, side in sides.items()}  # a control's are counts of their own
     of_trial: dict[str, _Side] = {}
 
     def abort_if(event: Event) -> SvloadError | None:
