@@ -140,8 +140,8 @@ def test_a_side_that_once_answered_is_reported_as_such(url: str, path: str, erro
     [(90, 4, 0.002, 10), (90, 1, 5.0, 15), (0, 4, 0.0, 20), (90, 0, 0.002, None)],
 )
 def test_a_side_that_hangs_ends_it(ok: int, in_flight: int, p99_s: float, silent_s: int | None) -> None:
-    """It answers until second 3; without requests in flight it has nothing to answer. Its control, at the same
-    URL, answers on."""
+    """It answers until second 3; without requests in flight it has nothing to answer. Its control, at the
+    same URL, continues to answer."""
     side = compared_urls._Side("http://b/", "http://b", succeeded=True)
     abort_if = compared_urls._unusable({"b": side, "control": side})
     for case in ("b", "control"):

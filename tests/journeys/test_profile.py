@@ -24,7 +24,7 @@ SERVER = r"""
 
 __attribute__((noinline)) static unsigned long render_page(void) {
     volatile unsigned long sum = 0;
-    for (unsigned long turn = 0; turn < 150000; turn++) sum += turn * turn;
+    for (unsigned long turn = 0; turn < 600000; turn++) sum += turn * turn;
     return sum;
 }
 
