@@ -55,9 +55,8 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Return the socket of a private MariaDB that has the table and its user."""
     folder = tmp_path_factory.mktemp("db")
     data, path, port = folder / "data", folder / "s", free_port()
-    common = (
-        f"--no-defaults --user=root --datadir={data} --tmpdir={folder}"  # it deletes what others have in /tmp
-    )
+    # In the default /tmp it would delete the temporary tables of others.
+    common = f"--no-defaults --user=root --datadir={data} --tmpdir={folder}"
     install = f"mariadb-install-db {common} --auth-root-authentication-method=socket --skip-test-db"
     subprocess.run(shlex.split(install), check=True, capture_output=True, timeout=HANG_S)
     command = shlex.split(

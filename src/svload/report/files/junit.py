@@ -34,8 +34,9 @@ def junit_xml(findings: Findings) -> str:
     if findings.capacity is not None:
         _search(thresholds, findings.capacity)
     trials = SubElement(root, "testsuite", name="trials")
+    none_ok = nothing_ok(findings)
     for trial in findings.trials:
-        _trial(trials, numbers, trial)
+        _trial(trials, numbers, trial, none_ok)
     if not findings.complete:
         missing = SubElement(trials, "testcase", classname="run", name="all planned trials are sealed")
         text = f"{findings.sealed_trials} of {findings.planned_trials} planned trials are sealed"
@@ -91,20 +92,19 @@ def _search(suite: Element, found: CapacityResult) -> None:
         SubElement(case, "system-out").text = _clean(message)
 
 
-def _trial(suite: Element, numbers: Numbers, trial: TrialResult) -> None:
-    """Add a trial: a failure if a server disappeared or no request of the run succeeded, else an error if a
-    number that the study asks for is REFUSED; its numbers, checks and remedies as text."""
+def _trial(suite: Element, numbers: Numbers, trial: TrialResult, none_ok: bool) -> None:
+    """Add a trial: a failure if a server disappeared or no request of the run succeeded (`none_ok`), else an
+    error if a number that the study asks for is REFUSED; its numbers, checks and remedies as text."""
     case = _case(suite, trial.case, trial.trial)
     verdict = trial.verdict
-    failed = bool(trial.outages) and numbers.findings.capacity is None  # a search may break the server
-    if not failed and nothing_ok(numbers.findings):
-        failed = True
-        SubElement(case, "failure", message=NOTHING_OK, type="nothing-ok")
-    elif failed:
+    gone = bool(trial.outages) and numbers.findings.capacity is None  # a search may break the server
+    if gone:
         message = " ".join(one.sentence for one in trial.outages)
         SubElement(case, "failure", message=_clean(message), type="gone")
+    elif none_ok:
+        SubElement(case, "failure", message=NOTHING_OK, type="nothing-ok")
     reasons = _told(verdict.reasons, verdict.remedy)
-    if verdict.instrument == "REFUSED" and not failed:
+    if verdict.instrument == "REFUSED" and not (gone or none_ok):
         message = f"REFUSED: {verdict.reasons[0]}" if verdict.reasons else "REFUSED"
         SubElement(case, "error", message=_clean(message), type="refused").text = _clean(reasons)
     elif verdict.instrument != "VALID" or verdict.reasons:
