@@ -241,7 +241,7 @@ def times(both: Both) -> OwnTable:
             unranked(shares) or direction(change, clear, *theirs),
         ))  # fmt: skip
     note = (
-        "Mean response of the probe; a failed request counts as its time-out. Where success differs by 1 % or more, no time is ranked. "
+        "Mean response of the probe; a failed request counts as its timeout. Where success differs by 1 % or more, no time is ranked. "
         "Improvement is the paper's formula, (before − after)/max(before, after): it never says less than −100 %."
     )
     head = (
@@ -354,7 +354,7 @@ def by_hand(both: Both) -> OwnTable:
     note = (
         "A8 is one run of each cell with another load program, by hand, before this study: 4,000 kept connections, 12 s, some 100 KiB each, 500 URLs. "
         "Ours are means over all trials. Success is of all requests of the load there and here, the ramp's included: of 4,000 users who wait for an answer until their "
-        "time-out hardly one asks again in the kept window. The direction is that of success, from default to final."
+        "timeout hardly one asks again in the kept window. The direction is that of success, from default to final."
     )
     head = (
         "case|set|A8: success|A8: right answers|A8: errors|ours: success|ours: right answers|"

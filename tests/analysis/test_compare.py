@@ -577,7 +577,7 @@ def test_two_runs_are_compared_and_labelled(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("lacking", "note"),
     [
-        (Estimate(value=None, reason="> time-out (70 % failed)", why="time-out"), "> time-out (70 % failed)"),
+        (Estimate(value=None, reason="> timeout (70 % failed)", why="time-out"), "> timeout (70 % failed)"),
         (Estimate(value=0.0), "its value is 0, which has no ratio"),
     ],
 )

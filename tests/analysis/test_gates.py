@@ -48,7 +48,7 @@ from svload.model.results import Claim, Estimate, Findings, ThresholdResult, Tri
 from svload.report.files.junit import junit_xml
 from svload.report.wording.ending import exit_line
 
-LATE = Estimate(value=None, reason="> time-out (70 % failed)", why="time-out")
+LATE = Estimate(value=None, reason="> timeout (70 % failed)", why="time-out")
 ON_SERVER = evolve(SERVER, fail_if="worse by more than 900 %")
 
 
@@ -122,9 +122,9 @@ def test_a_candidate_beyond_the_time_out_fails(closed: Bench) -> None:
     trials = changed(blocks(FLAT), response__p50=LATE, success_rate=Estimate(value=0.3))
     claim = claim_of(closed, trials, gated())
     assert claim.gate.outcome == "fail"
-    assert "beyond the time-out in 18 of 18 pairs" in claim.gate.why
+    assert "beyond the timeout in 18 of 18 pairs" in claim.gate.why
     assert (claim.outcome, claim.ratio.value, claim.p, claim.blocks) == ("decided", None, 2 / 4**6, 6)
-    assert "https is beyond the time-out in all 18 pairs" in claim.ratio.reason
+    assert "https is beyond the timeout in all 18 pairs" in claim.ratio.reason
     some = [late if late.block > 2 else alive for late, alive in zip(trials, blocks(FLAT), strict=True)]
     claim = claim_of(closed, some, gated())
     assert claim.outcome == "open", "a mean over the blocks that are left would be one of the survivors"
@@ -353,13 +353,13 @@ def test_an_interaction_lacks_what_is_beyond_the_time_out_at_either_level(closed
     both = changed(blocks(FLAT), response__p50=LATE, success_rate=Estimate(value=0.3))
     for found in interaction(closed, both):
         assert (found.outcome, found.ratio.value) == ("open", None)
-        assert "6 of 6 pairs reach beyond the time-out" in found.why_open
+        assert "6 of 6 pairs reach beyond the timeout" in found.why_open
         assert found.gate.why == "success falls from 100 % to 30 %"
     first = changed(blocks(FLAT), ("TC3",), response__p50=LATE)
     some = [late if late.block <= 2 else alive for late, alive in zip(first, blocks(FLAT), strict=True)]
     for found in interaction(closed, some):
         assert (found.outcome, found.gate.outcome) == ("open", "open")
-        assert "2 of 6 pairs have no ratio (TC3.r1: > time-out" in found.why_open
+        assert "2 of 6 pairs have no ratio (TC3.r1: > timeout" in found.why_open
 
 
 def in_rounds(failing: int, slower: float = 1.0) -> Turned:
@@ -374,7 +374,7 @@ def in_rounds(failing: int, slower: float = 1.0) -> Turned:
 def test_a_block_that_is_late_in_half_of_its_rounds_keeps_a_gate_open(
     closed: Bench, failing: int, outcome: str
 ) -> None:
-    """The median over all of its requests is no time-out, and the other four blocks would pass it."""
+    """The median over all of its requests is no timeout, and the other four blocks would pass it."""
     trials = blocks(FLAT, MATCHED[:1])
     made = {}
     for one in trials:
@@ -382,11 +382,11 @@ def test_a_block_that_is_late_in_half_of_its_rounds_keeps_a_gate_open(
         made[one.trial] = Made(None, 60.0 * one.block, {P50: turns})
     claim = claim_of(closed, trials, gated(when=ONE.when), made=made, order="turns")
     assert (claim.gate.outcome, claim.outcome == "open") == (outcome, outcome == "open"), claim.gate.why
-    assert ("2 of 6 pairs reach beyond the time-out" in claim.why_open) == (outcome == "open")
+    assert ("2 of 6 pairs reach beyond the timeout" in claim.why_open) == (outcome == "open")
 
 
 def test_a_percentile_over_all_requests_that_lies_among_failures_is_no_pass(closed: Bench) -> None:
-    """Four of ten rounds fail 60 % of their requests: a median of rounds hides that a p95 is a time-out."""
+    """Four of ten rounds fail 60 % of their requests: a median of rounds hides that a p95 is a timeout."""
     p95 = "probe.response.p95"
     trials = [with_metrics(one, response__p95=one.metrics[P50]) for one in blocks(FLAT, MATCHED[:1])]
     for failing, outcomes in ((0, ("no difference", "pass")), (4, ("open", "open"))):

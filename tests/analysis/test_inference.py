@@ -90,7 +90,7 @@ def test_failures_rank_above_every_limit() -> None:
     assert percentile(population, 0.95).value == pytest.approx(0.95)
     assert percentile(population, 0.9).value == pytest.approx(0.9, abs=1e-3)
     beyond = percentile(population, 0.951)
-    assert (beyond.value, beyond.reason) == (None, "> time-out (5 % failed)")
+    assert (beyond.value, beyond.reason) == (None, "> timeout (5 % failed)")
     assert percentile(ranked_values(np.array([])), 0.5).value is None, "nothing was due"
 
 

@@ -108,11 +108,11 @@ def test_failures_rank_on_top_and_a_mean_is_of_what_was_observed(tmp_path: Path)
     assert 0.02 < share < 0.08
     assert metrics["background.success_rate"].value == pytest.approx(1 - share, abs=0.01)
     assert metrics["background.response.p99"].value is None
-    assert metrics["background.response.p99"].reason.startswith("> time-out (")
+    assert metrics["background.response.p99"].reason.startswith("> timeout (")
     assert metrics["background.ok_response.p99"].value is not None
     mean, of_ok = (metrics[f"background.{name}.mean"].value for name in ("response", "ok_response"))
     assert of_ok is not None
-    assert mean == pytest.approx(of_ok, rel=0.1), "what failed took no time-out of 20 s"
+    assert mean == pytest.approx(of_ok, rel=0.1), "what failed took no timeout of 20 s"
     assert metrics["background.response.max"].value is None
 
 
@@ -166,11 +166,11 @@ def test_a_case_is_the_geometric_mean_with_t_on_logs() -> None:
 
 
 def test_a_number_missing_in_a_run_is_missing_in_the_case() -> None:
-    late = Estimate(value=None, reason="> time-out (3 % failed)", why="time-out")
+    late = Estimate(value=None, reason="> timeout (3 % failed)", why="time-out")
     runs = [{"g.response.p99": one} for one in (Estimate(value=1.0), late)]
     found, beyond = (over_runs(some)["g.response.p99"] for some in (runs, runs[1:]))
-    assert (found.value, found.reason) == (None, "null in 1 of 2 runs: > time-out (3 % failed)")
-    assert (beyond.why, beyond.reason.startswith("> time-out in 1 of 1 runs")) == ("time-out", True)
+    assert (found.value, found.reason) == (None, "null in 1 of 2 runs: > timeout (3 % failed)")
+    assert (beyond.why, beyond.reason.startswith("> timeout in 1 of 1 runs")) == ("time-out", True)
 
 
 def test_an_incomplete_run_says_so(closed: Bench) -> None:

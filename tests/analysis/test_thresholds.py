@@ -231,7 +231,7 @@ def test_decided_beyond_the_bound(four: Bench, text: str, belief: Belief | None,
 
 def test_beyond_the_time_out_fails_an_upper_limit_unless_it_is_refused(four: Bench) -> None:
     criterion = criterion_of("response.p99 < 5 s", four.configs["TC0"])
-    beyond = Estimate(value=None, reason="> time-out (3 % failed)", why="time-out")
+    beyond = Estimate(value=None, reason="> timeout (3 % failed)", why="time-out")
     assert outcome(criterion, beyond, 20.0) is False
     broken = Belief(grade="REFUSED", below=None, above=None, doubts=("accounting",))
     refused = evolve(beyond, belief=broken)

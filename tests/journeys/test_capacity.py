@@ -99,7 +99,7 @@ def hanging(room: threading.BoundedSemaphore, connection: socket.socket) -> None
 
 @pytest.mark.timing
 def test_a_search_keeps_its_time_where_requests_hang(world: World):
-    """The study's time-out of half a minute exceeds the remaining time: the load is cut, the answer comes."""
+    """The study's timeout of half a minute exceeds the remaining time: the load is cut, the answer comes."""
     with speaking(partial(hanging, threading.BoundedSemaphore(MOST))) as port:
         study = world.study(HANGING.replace("PORT", str(port)))
         asked = ("--that", "p95 <= 10 s", "--for", "20s", "--out", str(world.runs))

@@ -61,7 +61,7 @@ def test_files(world: World, needs: Callable[..., None]) -> None:
 
 
 def test_downloads_from_swift(world: World, needs: Callable[..., None]) -> None:
-    """A fiftieth of the paper's size: even on a slow machine none of 150 users waits until the time-out.
+    """A fiftieth of the paper's size: even on a slow machine none of 150 users waits until the timeout.
     Swift may not know a token there, because its memcached did not answer in time."""
     needs("root", "memcached")
     folder = world.root / "swift"

@@ -77,7 +77,7 @@ def serving(serve: Serve) -> Iterator[str]:
     ],
 )
 def test_a_server_that_never_answers_ends_the_load(world: World, serve: Serve, error: str):
-    """It ends by itself, after the time-out of its first request."""
+    """It ends by itself, after the timeout of its first request."""
     with serving(serve) as url:
         ended = world.svload("load", url, "-c", "2", "-d", LONGER_THAN_ANY_WAIT, "-t", "0.2s")
     assert ended.returncode == 1, ended.stderr

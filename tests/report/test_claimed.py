@@ -270,7 +270,7 @@ def test_the_claims_are_one_sentence(findings: Findings, p50: Said, p95: Said, s
 def test_a_side_that_alone_is_beyond_the_time_out_is_the_slower_one(
     findings: Findings, timed_out: tuple[int, int], way: str, late: str
 ) -> None:
-    beyond = f"lies beyond the time-out with {late} alone"
+    beyond = f"lies beyond the timeout with {late} alone"
     same = "the median response differs by less than 4 %"
     head = f"/v2 is {way} than /v1: {same} and p95 {beyond}, as these servers ran today."
     assert said(findings, SAME, LATE, timed_out=timed_out).startswith(head)

@@ -205,21 +205,21 @@ SUMMARIES: dict[str, dict[str, Any]] = {
         "error_hints": (RequestError(name="status", count=7, hint="see the server's log"),),
         "failed_response_ms": Lag(p50=1.25, p99=2.5, max=1500.0),
     },
-    # the mean is of requests that ended; no percentile has a time, and no time-out is named
+    # the mean is of requests that ended; no percentile has a time, and no timeout is named
     "all fail at once": {
         "ok": 0, "failed": 5000, "errors": {"status": 5000}, "status": {"401": 5000}, "measurable_rps": None, "histogram": (),
         "response_ms": Times(mean=0.25), "failed_response_ms": Lag(p50=0.2, p99=0.9, max=2.5),
-        "reasons": dict.fromkeys((f"response_ms.{stat}" for stat in STATS), "> time-out (100 % failed)"),
+        "reasons": dict.fromkeys((f"response_ms.{stat}" for stat in STATS), "> timeout (100 % failed)"),
         "whys": dict.fromkeys((f"response_ms.{stat}" for stat in STATS), "time-out"),
     },
     "one fails": {
-        "ok": 4999, "failed": 1, "whys": {"response_ms.max": "time-out"}, "reasons": {"response_ms.max": "> time-out (0.02 % failed)"},
+        "ok": 4999, "failed": 1, "whys": {"response_ms.max": "time-out"}, "reasons": {"response_ms.max": "> timeout (0.02 % failed)"},
         "response_ms": Times(mean=8.0, p50=1.5, p90=3.0, p95=4.0, p99=9.0, p99_9=12.0),
     },
     # no advice to load more, no row of successful requests only
     "all time out": {
         "ok": 0, "failed": 5000, "errors": {"status": 5000}, "status": {"503": 5000}, "measurable_rps": None,
-        "reasons": {"response_ms.p50": "> time-out (100 % failed)"}, "histogram": (),
+        "reasons": {"response_ms.p50": "> timeout (100 % failed)"}, "histogram": (),
     },
     "refused": {
         "instrument": InstrumentVerdict(grade="REFUSED", reasons=("It was late.",), remedy="Ask for less."),

@@ -237,7 +237,7 @@ def test_steps_have_a_table_with_their_requests_and_numbers(reported: Reporter) 
     (table,) = re.findall(r'<div class="scroll" id="TC1\.steps".*?</table>', page, re.DOTALL)
     rows = re.findall(r"<tr><th scope=\"row\">(.*?)<small>background</small></th><td>(.*?)</td>", table)
     assert [name for name, _ in rows] == ["login", "buy &lt;b&gt;"]
-    assert all(request.startswith("GET, time-out") for _, request in rows)
+    assert all(request.startswith("GET, timeout") for _, request in rows)
     median = found.findings.cases[1].metrics["background.response.p50"]
     assert f"{median.value * 1e3:.3g} ms" in table
 

@@ -96,7 +96,7 @@ NULL = {"value": None, "low": None, "high": None}
         ({"why": "grows"}, "2.1 ms °"),
         ({"weak": True, "belief": WEAK}, "2.1 ms ~°"),
         ({"weak": True, "belief": REFUSED}, "2.1 ms ✗"),
-        (NULL | {"reason": "too few: 3 effective requests, p99 needs 368; > time-out; grows"}, "–"),
+        (NULL | {"reason": "too few: 3 effective requests, p99 needs 368; > timeout; grows"}, "–"),
         (NULL | {"why": "refused", "belief": REFUSED}, "4.2 ms ✗"),  # shows what was measured
     ],
 )

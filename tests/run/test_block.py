@@ -309,7 +309,7 @@ def test_turns_follow_from_the_slower_side() -> None:
 def test_what_is_under_way_after_the_last_turn_may_end(
     tmp_path: Path, load: dict[str, Any], followed_ns: int | None
 ) -> None:
-    """Not only during the pause, which a stall outlasts. None: until its time-out."""
+    """Not only during the pause, which a stall outlasts. None: until its timeout."""
     study = by_path(80)
     study["traffic"]["load"] = {**load, "request": {"get": "http://web/${page}", "timeout": "2s"}}
     lock = locked(tmp_path, study)

@@ -150,7 +150,7 @@ def test_a_mistake_of_a_url_names_its_option(tmp_path: Path, asked: dict[str, An
 def test_a_trial_lasts_long_enough_and_a_hang_is_given_up_soon(
     tmp_path: Path, that: str, within_s: float | None, lasts_s: float | None, waits_s: float | None
 ) -> None:
-    """The time-out is well above the requested response, so that the criterion decides."""
+    """The timeout is well above the requested response, so that the criterion decides."""
     lock = of_url(tmp_path, that=that, within_s=within_s)
     (request,) = lock.source["requests"].values()
     if lasts_s:

@@ -343,7 +343,7 @@ def test_what_fails_first_stands_beside_what_was_measured_by_hand(beside: Module
     both = beside.sides([evolve(found, trials=tuple(map(refused, found.trials)))])
     table = next(one for one in beside.tables(both) if one.title.startswith("What fails first"))
     cells = row(table, "TC7", "final")
-    assert (cells["A8: success"], cells["A8: errors"]) == ("74.2 %", "read time-out 1,687")
+    assert (cells["A8: success"], cells["A8: errors"]) == ("74.2 %", "read timeout 1,687")
     assert (cells["ours: success"], cells["ours: right answers"]) == ("70.0%", "190/s")
     assert cells["ours: first queue, limit or counter"] == "the connections of a worker of backend were full"
     assert cells["ours: CPU"] == "the busiest core of backend was full"

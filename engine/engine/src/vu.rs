@@ -301,7 +301,7 @@ impl Slot {
         self.sample.first_byte_ns != NEVER
     }
 
-    /// The phase that its time-out ends, once the connection stands.
+    /// The phase that its timeout ends, once the connection stands.
     pub fn timeout(&self) -> ErrorKind {
         let unsent = (self.hop.written as u64) < self.hop.body_bytes;
         // Over HTTP/2 one that waits for a stream has not left either.

@@ -13,8 +13,8 @@ from svload.model.results import Belief, Estimate, ServerState
 from svload.model.study import CaseConfig
 from svload.model.units import show_duration, show_number, show_percent, show_size
 
-TIMED_OUT = "> time-out"
-"""How the reason begins where so many requests failed that the number lies beyond the time-out; code decides
+TIMED_OUT = "> timeout"
+"""How the reason begins where so many requests failed that the number lies beyond the timeout; code decides
 by the reason's code."""
 _UPPER, _LOWER, _EXACT = ("<", "<=", "=="), (">", ">=", "=="), ("==", "!=")
 _NO_SUCH_NUMBER = ("not measured", "in stages", "no request", "no looks-up")
@@ -111,7 +111,7 @@ def range_of(
 ) -> tuple[float, float] | None:
     """Return the range that holds the true value with 95 %: the interval of its replicates (for a single
     load, of batches), widened for disturbances. Where the disturbance is unknown it takes the widest range,
-    or has no end but the time-out. None: there is no number."""
+    or has no end but the timeout. None: there is no number."""
     value = number_of(estimate)
     if value is None:
         return None
@@ -139,7 +139,7 @@ def outcome(
     """Return whether the criterion holds, by where the whole range of its number lies; None where the range
     allows both, or there is no number (docs/method.md §2, *A threshold has three answers*).
 
-    A percentile beyond the time-out fails every upper limit within it, and so does what an OVERLOADED server
+    A percentile beyond the timeout fails every upper limit within it, and so does what an OVERLOADED server
     makes worse (`fails_by_overload`). A broken number has no answer, and one that grows with the run's length
     never holds. `mirror`: the number's own (`mirror_of`).
     """

@@ -107,7 +107,7 @@ class Population:
             return Estimate(
                 value=None,
                 n=ranked.total,
-                reason=f"> time-out ({show_percent(ranked.failed_share)} failed)",
+                reason=f"> timeout ({show_percent(ranked.failed_share)} failed)",
                 why="time-out",
             )
         return Estimate(value=float(ranked.values[0 if stat == "min" else -1]) / self.scale, n=ranked.total)

@@ -177,7 +177,7 @@ def percentile(population: Ranked, p: float, tau: float = 1.0, scale: float = NS
         return Estimate(value=None, reason="no request is due in the kept window", why="no request")
     value = population.quantile(p)
     if value is None:
-        reason = f"> time-out ({show_percent(population.failed_share)} failed)"
+        reason = f"> timeout ({show_percent(population.failed_share)} failed)"
         return Estimate(value=None, n=total, n_eff=n_eff, reason=reason, why="time-out")
     need = least_n_eff(p)
     few = n_eff < need

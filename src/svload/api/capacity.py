@@ -51,7 +51,7 @@ _RESPONSES = 15
 with a queue, successive responses are alike: the p95 of a pool of 4 with exponential times and 47 users reads
 3.3 % too low in trials of 7 responses, 0.4 % in trials of 15 (simulated)."""
 _TIMEOUTS, _FAR = 30, 4.0
-"""A time-out is this fraction of a search's time, or this multiple of the required response."""
+"""A timeout is this fraction of a search's time, or this multiple of the required response."""
 _SUCCESS = "success_rate >= 99.9 %"
 """Criterion that a search adds if none of its criteria is about failures: the server can't sustain a load
 whose requests fail, however fast the other responses are."""
@@ -388,7 +388,7 @@ def _trial_lasts(within_s: float | None, allowed_s: float) -> str:
 
 
 def _given_up_s(ask: CapacityAsk) -> float | None:
-    """Return the time-out for requests of a search with little time; None: as typed, or the default. Each
+    """Return the timeout for requests of a search with little time; None: as typed, or the default. Each
     load with unanswered requests takes that much longer. It is well above the required times, so that only
     those decide."""
     if ask.within_s is None or ask.of_url.timeout is not None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 MEANINGS: Mapping[str, str] = {
     "connect_refused": "nobody listens at the address",
-    "connect_timeout": "the time-out passed before TCP was connected",
+    "connect_timeout": "the timeout passed before TCP was connected",
     "connect_reset": "reset while TCP was set up",
     "connect_unreachable": "no route to the address, or access is prohibited",
     "emfile": "the generator's machine has no descriptor left",
@@ -16,12 +16,12 @@ MEANINGS: Mapping[str, str] = {
     "tls_handshake": "the TLS handshake failed for a reason that is not listed here",
     "tls_certificate": "the certificate is refused for a reason without a name of its own, or a message of "
     "the handshake (its chain) is larger than 64 KiB",
-    "tls_timeout": "the time-out passed in the TLS handshake",
+    "tls_timeout": "the timeout passed in the TLS handshake",
     "write_reset": "reset while the request was written",
     "read_reset": "reset while the answer was awaited or read",
     "stale_connection": "a reused connection ended before any byte of the answer: it had been closed while idle",
-    "timeout_first_byte": "the time-out passed after the request was sent and before any byte of the answer",
-    "timeout_body": "the time-out passed in the answer's body",
+    "timeout_first_byte": "the timeout passed after the request was sent and before any byte of the answer",
+    "timeout_body": "the timeout passed in the answer's body",
     "malformed": "what came is not an HTTP/1 response (no status line, or a status that makes no sense), or no "
     "reply of the protocol that was spoken",
     "header_too_large": "the answer's heads, or its trailers, are larger than 64 KiB or 2,048 fields",
@@ -33,8 +33,8 @@ MEANINGS: Mapping[str, str] = {
     "too_many_redirects": "more redirects than are followed",
     "lookup": "the name was not found",
     "other": "any other failure",
-    "timeout_send": "the time-out passed before the whole request was sent",
-    "timeout_head": "the time-out passed in the answer's head, or after interim answers",
+    "timeout_send": "the timeout passed before the whole request was sent",
+    "timeout_head": "the timeout passed in the answer's head, or after interim answers",
     "malformed_header": "a header line that breaks the grammar",
     "malformed_length": "a Content-Length that is not a number, or two that differ",
     "malformed_chunk": "a chunk or a trailer that breaks the grammar",

@@ -426,7 +426,7 @@ class Claim(Frozen):
     dropped_cases: tuple[str, ...] = ()
     """matched cases left out because they have a pair in fewer than two units"""
     timed_out: tuple[int, int] = (0, 0)
-    """pairs in which only the baseline's number, or only the treatment's, is beyond the time-out: worse than
+    """pairs in which only the baseline's number, or only the treatment's, is beyond the timeout: worse than
     any number"""
     overloaded: tuple[int, int] = (0, 0)
     """trials of the baseline and of the treatment whose server was OVERLOADED"""

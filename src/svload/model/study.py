@@ -275,7 +275,7 @@ class CapacitySearch(Frozen):
     trial_s: float | None = None
     """expected duration of a trial before the first one; null: no time limit"""
     given_up_s: float | None = None
-    """the requests' time-out, if `within_s` made it shorter; null: as typed, or the default"""
+    """the requests' timeout, if `within_s` made it shorter; null: as typed, or the default"""
     at_least: int | None = None
     """the required load: the search is a gate; null: no gate"""
 

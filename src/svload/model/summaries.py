@@ -80,7 +80,7 @@ class GroupSummary(Frozen):
     ok: int
     """complete answers of an expected status that passed all checks"""
     failed: int
-    """all others that ended, including failed connects and time-outs"""
+    """all others that ended, including failed connects and timeouts"""
     in_flight: int
     """begun, and not ended when the load did"""
     written: int

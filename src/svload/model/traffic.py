@@ -337,7 +337,7 @@ class Group(Frozen, GroupOptions):  # type: ignore[misc]  # frozen as its option
     Over HTTP/2 `streams` users (or concurrent requests) share a connection; `preferred`: a server may choose
     HTTP/1.1.
 
-    `graceful_stop_ns` is how long requests due by the end are followed; None: until their time-out.
+    `graceful_stop_ns` is how long requests due by the end are followed; None: until their timeout.
     Connections use `source_addresses` in turn; empty: the kernel's choice. `close: reset` ends them with RST,
     which leaves no port in TIME_WAIT.
 
@@ -380,7 +380,7 @@ class Group(Frozen, GroupOptions):  # type: ignore[misc]  # frozen as its option
 
     @property
     def longest_timeout_ns(self) -> int:
-        """Return the longest time-out of its requests: the value of a failure in a mean."""
+        """Return the longest timeout of its requests: the value of a failure in a mean."""
         return max(request.timeout_ns for request in self.requests)
 
     @property

@@ -72,7 +72,7 @@ Judge = Callable[[RunDir, str], dict[str, Any]]
 that this package only acts."""
 DISK_RESERVE = 1.2
 PATIENCE_S = 10.0
-"""Servers that already run must accept a connection within this, or within the time-out of their requests."""
+"""Servers that already run must accept a connection within this, or within the timeout of their requests."""
 SAMPLE_INTERVAL_S = 0.2
 _SEARCH_TRIALS, _BESIDE_S = 30, 1.5
 """Trials of a search, and the time of a trial beside its load; only for an estimate."""

@@ -75,7 +75,7 @@ def warm_up(trial: TrialRun, least: int = 0, check: Callable[[Warmed], object] |
             settled_ns = (settled_ns or took_ns) if seen.settled else None
             groups = [_joined(parts) for parts in zip(*(one.took_ns for one in kept), strict=True)]
             fewest = min(map(len, groups), default=0)
-            if seen.silent:  # each further load would wait for its time-outs
+            if seen.silent:  # each further load would wait for its timeouts
                 break
             if check is not None and (seen.settled or number):
                 sure_ns = max(map(_sure_p99_ns, groups), default=0.0)

@@ -42,7 +42,7 @@ _HARMLESS = frozenset(
 _WORDS = ("request", "vu", "iteration", "port")
 """Names that a study reserves."""
 TIMEOUT = "30s"
-"""Time-out of a request, if none is given."""
+"""Timeout of a request, if none is given."""
 _STAGE = re.compile(r"(?P<lasts>[^:]+):(?P<target>[0-9._]+)\s*(?P<rate>/s)?")
 
 

@@ -139,7 +139,7 @@ pub trait Codec {
         &[]
     }
 
-    /// The phase that a time-out ends. `sending`: not all that could leave has; `touched`: some of the answer came.
+    /// The phase that a timeout ends. `sending`: not all that could leave has; `touched`: some of the answer came.
     fn timeout(&self, sending: bool, touched: bool) -> ErrorKind {
         match (sending, touched) {
             (true, _) => ErrorKind::TimeoutSend,
@@ -368,7 +368,7 @@ impl Exchange {
         self.protocol.codec().location()
     }
 
-    /// The phase that a time-out ends.
+    /// The phase that a timeout ends.
     pub fn timeout(&self, sending: bool, touched: bool) -> ErrorKind {
         self.protocol.codec().timeout(sending, touched)
     }

@@ -74,7 +74,7 @@ impl Alarm {
         self.free_ns = (self.free_ns - spun_ns).max(0);
     }
 
-    /// A wait that ended by its time-out ended so late.
+    /// A wait that ended by its timeout ended so late.
     pub fn learn(&mut self, late_ns: i64) {
         self.lead.learn(late_ns, STEP_NS);
         self.lead.value_ns = self.lead.value_ns.clamp(LEAD_MIN_NS, LEAD_MAX_NS);

@@ -146,7 +146,7 @@ def _allowed(criterion: Criterion) -> float:
 
 
 def _margin(criterion: Criterion, value: float | None, estimate: Estimate, timeout_s: float) -> float | None:
-    """Return the log distance to the limit, positive where it holds; −inf: beyond the time-out."""
+    """Return the log distance to the limit, positive where it holds; −inf: beyond the timeout."""
     upper = criterion.op in _UPPER
     if value is None:
         return -inf if estimate.why == "time-out" and upper and criterion.value <= timeout_s else None

@@ -162,7 +162,7 @@ class CarriedOver(Check):
     """WEAK or REFUSED, success and response of a closed loop, where its success falls by more than 5 or 20
     points once the requests under way as the kept window begins are counted with those due in it.
 
-    4,000 users who wait for an answer until their time-out make no requests in a shorter window, and only the
+    4,000 users who wait for an answer until their timeout make no requests in a shorter window, and only the
     few who are answered would be counted. Arrivals of an open loop do not wait.
     """
 

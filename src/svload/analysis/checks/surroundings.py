@@ -50,7 +50,7 @@ class Surroundings(Check):
 
 
 class TcpLoss(Check):
-    """Segments that the load's network sent again: such a request usually waited 200 ms (the least time-out
+    """Segments that the load's network sent again: such a request usually waited 200 ms (the least timeout
     of Linux), so percentiles with few requests beyond them are rough. Losses on a service's own link are
     requested by the study, and over loopback a server drops segments itself."""
 

@@ -100,7 +100,7 @@ def judge_claims(
     """Judge every planned contrast on the judged trials. `made`: how each trial was made; `certificate` gives
     the lab's own noise.
 
-    Where one side alone is beyond the time-out in every pair there is no ratio, but there is a decision:
+    Where one side alone is beyond the timeout in every pair there is no ratio, but there is a decision:
     worse than any number. Its p is the largest probability that chance gives this to n units of which each
     has a half of its sides beyond, 2/4ⁿ.
     """
@@ -254,7 +254,7 @@ def _why_open(
         return ""
     if found.late_pairs:
         return (
-            f"{found.late_pairs} of {found.timed_out_of} pairs reach beyond the time-out, and without them "
+            f"{found.late_pairs} of {found.timed_out_of} pairs reach beyond the timeout, and without them "
             f"the survivors would speak"
         )
     if effect.mean is None:
@@ -466,7 +466,7 @@ def _ratio(one: Judged, together: tuple[float, float] | None) -> Estimate:
 
 def _beyond(one: Judged) -> str:
     side = one.contrast.treatment if one.found.beyond > 0 else one.contrast.comparison.baseline
-    return f"{side} is beyond the time-out in all {one.found.timed_out_of} pairs, the other in none"
+    return f"{side} is beyond the timeout in all {one.found.timed_out_of} pairs, the other in none"
 
 
 def _within(together: tuple[float, float] | None) -> float | None:

@@ -152,7 +152,7 @@ def _judge(gate: Facts, p_times: float, p_success: float) -> Gate:
         return Gate(text=text, outcome="open", why=why)
     if _is_surely_no_worse(gate):
         pairs = gate.found.timed_out_of
-        why = f"the baseline is beyond the time-out in all {pairs} pairs, the treatment in none"
+        why = f"the baseline is beyond the timeout in all {pairs} pairs, the treatment in none"
         return Gate(text=text, outcome="pass", why=why)
     if not gate.limit.holds(gate.shown.interval()):
         return Gate(text=text, outcome="open", why="the interval extends beyond the margin")
@@ -188,7 +188,7 @@ def _span(low: float, high: float) -> str:
 
 
 def _certain_failure(gate: Facts) -> str:
-    """Return what is worse than any limit: the treatment beyond the time-out or overloaded in most pairs,
+    """Return what is worse than any limit: the treatment beyond the timeout or overloaded in most pairs,
     where the baseline is not. An interaction has no such answer: the same may be true at the first level of
     `by`.
 
@@ -200,7 +200,7 @@ def _certain_failure(gate: Facts) -> str:
         return ""
     _, late = gate.found.timed_out
     if late > gate.found.timed_out_of / 2:
-        return f"the treatment is beyond the time-out in {late} of {gate.found.timed_out_of} pairs, the baseline is not"
+        return f"the treatment is beyond the timeout in {late} of {gate.found.timed_out_of} pairs, the baseline is not"
     (before, after), (of_before, of_after) = gate.found.overloaded, gate.found.overloaded_of
     if after > of_after / 2 and before <= of_before / 2:
         return f"the treatment's server is OVERLOADED in {after} of {of_after} trials"
@@ -208,7 +208,7 @@ def _certain_failure(gate: Facts) -> str:
 
 
 def _is_surely_no_worse(gate: Facts) -> bool:
-    """Return whether the gate asks only for worse, and the baseline alone is beyond the time-out, in every
+    """Return whether the gate asks only for worse, and the baseline alone is beyond the timeout, in every
     pair: no number is worse than that."""
     one_sided = gate.limit.low is None or gate.limit.high is None
     broken = any(one.why == "broken" for one in gate.found.lost)
@@ -232,7 +232,7 @@ def _keeps_times_open(gate: Facts) -> str:
     if gate.blocked_by:
         return gate.blocked_by
     if (early or late) and not _is_surely_no_worse(gate):
-        return f"{early + late} of {gate.found.timed_out_of} pairs have one side beyond the time-out"
+        return f"{early + late} of {gate.found.timed_out_of} pairs have one side beyond the timeout"
     return ""
 
 

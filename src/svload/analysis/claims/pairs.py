@@ -231,7 +231,7 @@ def _lose(found: Gathered, row: int, column: int, numbers: Sequence[Number]) -> 
 
 
 def _counts(found: Gathered, places: Places, names: Mapping[str, str], mains: Mapping[str, str]) -> None:
-    """Gather what is judged whatever disturbed the times: success, time-outs, overload."""
+    """Gather what is judged whatever disturbed the times: success, timeouts, overload."""
     differences = np.full((len(found.cells), len(found.blocks)), np.nan)
     rates: tuple[list[float], list[float]] = ([], [])
     beyond, pairs, late_pairs, overloaded, judged = [0, 0], 0, 0, [0, 0], [0, 0]
@@ -384,7 +384,7 @@ def counts_of(trial: TrialResult, name: str) -> float | None:
 
 
 def timed_out(estimate: Estimate | None) -> bool:
-    """Return whether so many requests failed that the number lies beyond the time-out: worse than any
+    """Return whether so many requests failed that the number lies beyond the timeout: worse than any
     number."""
     return estimate is not None and estimate.value is None and estimate.why in ("time-out", "not recovered")
 
@@ -452,7 +452,7 @@ class Gathered:
 
     @property
     def beyond(self) -> int:
-        """1 where every pair has the treatment alone beyond the time-out, −1 the baseline alone, else 0; 0
+        """1 where every pair has the treatment alone beyond the timeout, −1 the baseline alone, else 0; 0
         for an interaction, since the same may be true at the first level of `by`."""
         if self.contrast.by_levels:
             return 0

@@ -214,7 +214,7 @@ class TurnedBlocks:
 
     @property
     def late_pairs(self) -> int:
-        """The blocks in which half of the rounds have one side alone beyond the time-out."""
+        """The blocks in which half of the rounds have one side alone beyond the timeout."""
         return sum(one.rounds > 0 and isnan(one.effect) for cell in self.effects for one in cell)
 
     @property

@@ -99,7 +99,7 @@ class Agent:
         """Carry out the actions in order and return one result each. Stops at the first failure, without
         undoing the earlier ones.
 
-        `timeout_s` bounds all of them; time-outs of tools and of answers are added. Errors answered by
+        `timeout_s` bounds all of them; timeouts of tools and of answers are added. Errors answered by
         speaking children are raised, too.
         """
         for action in actions:

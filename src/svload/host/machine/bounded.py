@@ -1,6 +1,6 @@
 """Requests to a server over TCP with one deadline for the whole exchange and a limit on the answer's size.
 
-A socket's time-out restarts with each byte: a server that sends one now and then would block its reader for
+A socket's timeout restarts with each byte: a server that sends one now and then would block its reader for
 ever, and one that never stops would fill the memory. Only the standard library: samplers and kits use it.
 """
 

@@ -177,7 +177,7 @@ def _expect_exec(descriptor: int, order: Spawn) -> None:
 
 
 def _read_line(descriptor: int) -> bytes | None:
-    """Return a line, b"" at the end of the pipe, or None after the time-out."""
+    """Return a line, b"" at the end of the pipe, or None after the timeout."""
     deadline, line = time.monotonic() + _BOUND_S, b""
     while not line.endswith(b"\n"):
         left = deadline - time.monotonic()

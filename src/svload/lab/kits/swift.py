@@ -414,7 +414,7 @@ class Swift(Server):
         return canonical(collector.ask(self.context.address, self._ports["statsd"]), at_ns)
 
     def effective(self) -> Sequence[Setting]:
-        """Return queue, workers and memcached's limits as read back, and time-outs as configured."""
+        """Return queue, workers and memcached's limits as read back, and timeouts as configured."""
         address, options = self.context.address, self.options
         workers = _children(self._processes["proxy"].pid)
         return [

@@ -235,7 +235,7 @@ def _step_key(numbers: Numbers, step: str, key: str) -> str:
 
 
 def _none_ok(numbers: Numbers, case: CaseResult, key: str) -> bool:
-    """Return whether it is a time of answers without any answer: it would be the time-out or nothing."""
+    """Return whether it is a time of answers without any answer: it would be the timeout or nothing."""
     owner, name, _ = split_metric(key)
     success = f"{owner}.success_rate"
     of_answers = dimension_of(key) == "time_s" and name not in _OF_NO_ANSWER

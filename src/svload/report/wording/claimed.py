@@ -135,16 +135,16 @@ class Claimed:
 
     @property
     def rises(self) -> bool:
-        """Whether the treatment has more; a side beyond the time-out has more than any number."""
+        """Whether the treatment has more; a side beyond the timeout has more than any number."""
         value, (early, late) = self.claim.ratio.value, self.claim.timed_out
         return late > early if value is None else value > 1
 
     @property
     def beyond(self) -> str:
-        """`lies beyond the time-out with https alone`, if that decides it without a ratio; else ""."""
+        """`lies beyond the timeout with https alone`, if that decides it without a ratio; else ""."""
         if self.outcome != "decided" or self.effect:
             return ""
-        return f"lies beyond the time-out with {self.claim.treatment if self.rises else self.claim.baseline} alone"
+        return f"lies beyond the timeout with {self.claim.treatment if self.rises else self.claim.baseline} alone"
 
     @property
     def sentence(self) -> str:

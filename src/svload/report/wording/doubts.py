@@ -218,7 +218,7 @@ def no_times_line(findings: Findings) -> str:
     """Return `No response time and no rate of this run can be used: the load was too short to settle.`; "" if
     any can be used.
 
-    A value beyond the time-out can be used: it is worse than any limit.
+    A value beyond the timeout can be used: it is worse than any limit.
     """
     refused = False
     for one in _times_of(findings):

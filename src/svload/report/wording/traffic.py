@@ -129,7 +129,7 @@ def _size(value: object) -> str:
 
 
 def describe_requests(group: Group) -> str:
-    """Return `GET, time-out 2 s, status == 200`; for a scenario, each step by its name."""
+    """Return `GET, timeout 2 s, status == 200`; for a scenario, each step by its name."""
     if not group.scenarios:
         return describe_request(group.request)
     texts = []
@@ -142,8 +142,8 @@ def describe_requests(group: Group) -> str:
 
 
 def describe_request(request: Request) -> str:
-    """Return `GET, time-out 2 s, status == 200`."""
-    words = f"{request.method}, time-out {show_duration(request.timeout_ns / 1e9)}"
+    """Return `GET, timeout 2 s, status == 200`."""
+    words = f"{request.method}, timeout {show_duration(request.timeout_ns / 1e9)}"
     return words + "".join(f", {check.name}" for check in request.checks)
 
 

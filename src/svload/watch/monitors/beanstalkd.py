@@ -18,7 +18,7 @@ _STATS: Mapping[str, tuple[str, str]] = {
     "job-timeouts": ("job_timeouts_total", "number of jobs taken back, as their time to run was over"),
     "cmd-put": ("puts_total", "number of put commands, those that were refused included"),
     "cmd-reserve": ("reserves_total", "number of reserve commands that wait without end"),
-    "cmd-reserve-with-timeout": ("timed_reserves_total", "number of reserve commands with a time-out"),
+    "cmd-reserve-with-timeout": ("timed_reserves_total", "number of reserve commands with a timeout"),
     "cmd-delete": ("deletes_total", "number of delete commands"),
     "cmd-release": ("releases_total", "number of release commands"),
     "cmd-bury": ("buries_total", "number of bury commands"),

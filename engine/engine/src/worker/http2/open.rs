@@ -319,7 +319,7 @@ impl Worker<'_> {
         let (http2, slot) = (group.plan.spec.http2, &mut group.slots[s as usize]);
         slot.conn = None;
         slot.sample.pretransfer_ns += now_ns - slot.hop.begun_ns;
-        // The next connection has the whole connect time-out for itself.
+        // The next connection has the whole connect timeout for itself.
         self.begin_clock(g, s, now_ns);
         if let Some(http2) = http2 {
             self.take_place(g, s, http2);
