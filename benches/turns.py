@@ -513,7 +513,8 @@ def _in_block(due: Floats, took: Floats, turns: rule.Turns) -> rule.Requests:
     """Return one side's requests in a block, [round, request] in s; each its own connection."""
     at = (turns.begin_ns[:, None] + 1e9 * due)[~np.isnan(took)].astype(np.int64)
     response = 1e9 * took[~np.isnan(took)]
-    return rule.Requests(at, at + response.astype(np.int64), response, np.arange(len(at)), np.zeros_like(at))
+    each, done = np.arange(len(at)), at + response.astype(np.int64)
+    return rule.Requests(at, at, done, response, each, each, np.zeros_like(at))
 
 
 def queues(runs: int) -> str:

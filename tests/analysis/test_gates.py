@@ -413,11 +413,18 @@ def test_a_gate_over_a_servers_metric_looks_at_success_too(closed: Bench) -> Non
 
 
 @pytest.mark.parametrize(
-    ("centre", "p", "decided"),
-    [(0.05, 0.0085, True), (0.05, 0.0115, False), (0.0, 0.0008, True), (0.0, 0.0012, False)],
-    ids=["fails", "hardly fails", "passes", "hardly passes"],
+    ("centre", "p", "gates", "decided"),
+    [
+        (0.05, 0.0085, 1, True),
+        (0.05, 0.0115, 1, False),
+        (0.0, 0.0008, 1, True),
+        (0.0, 0.0012, 1, False),
+        # Holm over the times and success of four gates asks for 0.05 / 8
+        (0.05, 0.0085, 4, False),
+        (0.05, 0.006, 4, True),
+    ],
 )
-def test_a_gate_ends_early_only_at_strict_levels(centre: float, p: float, decided: bool) -> None:
+def test_a_gate_ends_early_only_at_strict_levels(centre: float, p: float, gates: int, decided: bool) -> None:
     """Eight blocks whose mean is as many standard errors from the margin as this p needs."""
     margin, scatter = log1p(0.05), np.array([-3, 3, -2, 2, -1, 1, 0.5, -0.5]) / 100
     se = float(scatter.std(ddof=1)) / sqrt(len(scatter))
@@ -426,7 +433,7 @@ def test_a_gate_ends_early_only_at_strict_levels(centre: float, p: float, decide
     limit = limit_of("worse by more than 5 %", "lower")
     assert limit is not None
     readable = Strangers(readable=True)
-    assert limit.decided_by(Shown((effect,), effect, readable)) == decided
+    assert limit.decided_by(Shown((effect,), effect, readable), gates) == decided
 
 
 @pytest.mark.parametrize(("number", "decided"), [(5, False), (6, True)])

@@ -16,13 +16,15 @@ from tests.support import SyntheticRun, TurnModel, make_run
 
 from svload import api
 from svload.analysis import limits
-from svload.analysis.claims.turned import Turned, _defer, _effect, _requests, waits
+from svload.analysis.claims.decide import judge_claims, metrics_of_claims
+from svload.analysis.claims.turned import Turned, _defer, _effect, _requests, made_of, waits
 from svload.analysis.claims.turns import Turns, by_turn, in_flight
 from svload.analysis.judge import judge_run, judge_trial
 from svload.analysis.turn_plan import TurnPlan, least_rounds, seconds_apart, turn_plan, turns_of
 from svload.api.runs import FinalVerdicts
 from svload.model.errors import ExitCode
 from svload.model.executors import ConstantVus
+from svload.model.results import Estimate
 from svload.run.configs import case_configs
 from svload.store import read_trial
 from svload.store.load_time import monitors_in_load_time, samples_in_load_time
@@ -97,6 +99,31 @@ def test_control_shows_a_bias(tmp_path: Path, again: float, https: float, outcom
     assert says in claim.gate.why
 
 
+@pytest.mark.parametrize(
+    ("late", "outcome", "says"),
+    [
+        (0, "pass", "within the margin"),
+        (1, "open", "http against itself: 1 of 8 pairs have one side beyond the timeout"),
+        (8, "open", "the setup favours a side (http against itself: 8 of 8 pairs"),
+    ],
+)
+def test_a_control_beyond_the_time_out_is_no_missing_control(
+    tmp_path: Path, late: int, outcome: str, says: str
+) -> None:
+    """The candidate equals the baseline, whose second server answers too few requests in `late` blocks."""
+    bench = bench_of(made(tmp_path, evolve(BIASED, slow={}), more=("TC7", "TC8")))
+    again = next(case.name for case in bench.lock.valid_cases if "http-again" in case.levels.values())
+    lost = Estimate(value=None, reason="> timeout (70 % failed)", why="time-out")
+    trials = list(judge_run(bench.lock, bench.configs, bench.trials()).trials)
+    for place, one in enumerate(trials):
+        if one.case == again and one.block < late:
+            trials[place] = evolve(one, metrics={**one.metrics, "probe.response.p50": lost})
+    wanted = metrics_of_claims(bench.lock, bench.configs)
+    (claim,) = judge_claims(bench.lock, bench.configs, trials, made_of(bench.trials(), bench.configs, wanted))
+    assert claim.gate.outcome == outcome, claim.gate.why
+    assert says in claim.gate.why
+
+
 def test_a_trial_is_judged_in_load_time(equal: SyntheticRun) -> None:
     findings = api.analyse(equal)
     assert {trial.verdict.instrument for trial in findings.trials} == {"VALID"}
@@ -128,6 +155,9 @@ def test_a_request_is_due_in_load_time_and_takes_real_time() -> None:
     assert stamps(450, -1, -1) == dict.fromkeys(waited, -1) | {"due_ns": 150}
 
 
+NUMBERS = ("connection", "vu", "share")
+
+
 def delayed(late_ns: int, stamped: float = 1.0) -> Turned:
     """Return ten turns of 40 responses of 10 ms each, begun and read late by half of `late_ns` each."""
     due = np.arange(400) * 1_000
@@ -135,7 +165,7 @@ def delayed(late_ns: int, stamped: float = 1.0) -> Turned:
     half = np.full(400, late_ns // 2)
     rows = {
         "due_ns": due, "ready_ns": due, "done_ns": due + 10_000_000 + late_ns, "error": np.zeros(400, dtype=int),
-        "connection": np.zeros(400, dtype=int), "ok": np.ones(400, dtype=bool), "lag_ns": half,
+        "ok": np.ones(400, dtype=bool), "lag_ns": half, **dict.fromkeys(NUMBERS, np.zeros(400, dtype=int)),
         "read_lag_ns": np.where(np.arange(400) < 400 * stamped, half, -1),
     }  # fmt: skip
     found = _requests(rows, turns, "response")
@@ -191,7 +221,8 @@ def test_a_failed_request_in_flight_is_seen_whatever_is_compared(metric: str) ->
     turns = Turns(*(one * MS for one in (TURNS.begin_ns, TURNS.end_ns, TURNS.next_ns)))
     begun_ns = [110, 120, 140, 410]
     columns = {"due_ns": [110, 120, 130, 410], "ready_ns": begun_ns, "begun_ns": begun_ns}
-    columns |= {"done_ns": [115, 126, 300, 417], "error": [0, 0, 1, 0], "connection": [1] * 4}
+    columns |= {"done_ns": [115, 126, 300, 417], "error": [0, 0, 1, 0]}
+    columns |= dict.fromkeys(NUMBERS, [1] * 4)
     columns |= {"read_lag_ns": [-1] * 4, "lag_ns": [0] * 4, "ok": [True, True, False, True]}
     scaled = {name: np.array(one) * (MS if name.endswith("_ns") else 1) for name, one in columns.items()}
     requests, _ = _requests(scaled, turns, metric)

@@ -62,7 +62,8 @@ def answering(due: Values, response: Values, connection: NDArray[np.int64] | Non
     """Return requests with these responses in ns; none of them waited."""
     at_ns, zeros = due.astype(np.int64), np.zeros(len(due), dtype=np.int64)
     done = at_ns + response.astype(np.int64)
-    return Requests(at_ns, done, response, zeros if connection is None else connection, zeros)
+    own = zeros if connection is None else connection
+    return Requests(at_ns, at_ns, done, response, own, own, zeros)
 
 
 def ranks(*values: list[float]) -> tuple[Ranked, ...]:
@@ -90,6 +91,23 @@ def test_head_tail_and_first_of_a_connection_do_not_count() -> None:
     assert slower == [110], "three times the p99 after the begin, one p99 before the end"
 
 
+def test_the_opening_of_a_connection_counts_where_the_server_closed_the_last_one() -> None:
+    """A slot's third request in a turn is the first of its next connection; its first one was idle before."""
+    made = requests(
+        (40, 5, 1), (50, 5, 1), (60, 5, 2), (70, 5, 2), (1040, 5, 2), (1050, 5, 2), (1060, 5, 3), (1070, 5, 3)
+    )
+    made = replace(made, slot=np.ones(8, dtype=np.int64))
+    assert list(measured(made, TURNS, MS)) == [False, True, True, True, False, True, True, True]
+
+
+def test_connections_of_two_generators_with_one_number_are_two() -> None:
+    """Each generator numbers its connections from 0."""
+    ms = np.array([40, 41, 50, 51]) * MS
+    rows = {"due_ns": ms, "ready_ns": ms, "done_ns": ms + MS, "error": np.zeros(4)}
+    rows |= {"connection": np.zeros(4), "vu": np.array([0, 1, 0, 1]), "share": np.array([0, 1, 0, 1])}
+    assert list(measured(Requests.of_rows(rows, TURNS), TURNS, MS)) == [False, False, True, True]
+
+
 def test_failures_lie_above_every_response_of_their_turn() -> None:
     made = requests((40, 5, 1), (50, 5, 1), (60, 6, 1), (70, 9, 1), (1060, 4, 1), (1070, 4, 1), failed=(3,))
     first, second = by_turn(made, TURNS, measured(made, TURNS, MS))
@@ -109,6 +127,11 @@ def test_requests_in_flight_while_the_next_turn_is_measured_are_counted() -> Non
     assert list(in_flight(requests((490, 59, 1), (1490, 71, 1)), TURNS, MS)) == [False, True]
     assert list(in_flight(requests((490, 71, 1), (1490, 131, 1)), TURNS, 30 * MS)) == [False, True]
     assert list(in_flight(requests((490, 29, 1), ended=False), TURNS, MS)) == [True, False]
+    waited = requests((100, 20, 1), (480, 541, 2), (490, 1100, 3))
+    waited = replace(waited, ready_ns=np.array([-1, 1010, 1010]) * MS)
+    assert list(in_flight(waited, TURNS, MS)) == [False, True], (
+        "only the third, in the turn in which it had a slot"
+    )
     assert too_short([True] + [False] * 19) == ""
     text = too_short([True] + [False] * 18)
     assert text.startswith("windows too short: in 5.26 %") and text.endswith(
@@ -198,13 +221,13 @@ def test_load_time_stands_still_between_turns() -> None:
 def test_a_wait_beyond_a_turn_counts_in_load_time() -> None:
     """Due 10 ms before a turn's end, ready 20 ms into the next, done 5 ms later: the 500 ms don't count."""
     columns = {"due_ns": [490, 100, 110], "ready_ns": [1020, 103, -1], "done_ns": [1025, 108, -1]}
-    columns |= {"error": [0, 0, 1], "connection": [1, 1, 0]}
+    columns |= {"error": [0, 0, 1], "connection": [1, 1, 0], "vu": [1, 1, 1], "share": [0, 0, 0]}
     rows = {name: np.array(one) * (MS if name.endswith("_ns") else 1) for name, one in columns.items()}
     found = Requests.of_rows(rows, TURNS)
     assert list(found.waited_ns) == [30 * MS, 3 * MS, 0]
     assert list(found.response_ns[:2]) == [35 * MS, 8 * MS]
     assert np.isnan(found.response_ns[2])
-    assert list(in_flight(found, TURNS, MS)) == [True, False]
+    assert not in_flight(found, TURNS, MS).any()
 
 
 # Guards
@@ -282,6 +305,8 @@ def test_requests_that_wait_for_slots_are_reported_from_the_first_turn_above_one
     assert not waits(calm, TEN).any()
     late = replace(calm, waited_ns=np.where(calm.due_ns >= BEGIN[8], 9, 0))
     assert list(np.flatnonzero(waits(late, TEN))) == [8, 9]
+    never = replace(calm, ready_ns=np.where(calm.due_ns >= BEGIN[9], -1, calm.due_ns))
+    assert list(np.flatnonzero(waits(never, TEN))) == [9]
     assert saturates([[True] + [False] * 19]) is None
     for waited, share in (([True] * 3 + [False] * 47, "6 %"), ([True, True] + [False] * 18, "10 %")):
         found = saturates([[False] * 50, waited])

@@ -30,7 +30,7 @@ from svload.model.events import Event
 from svload.model.messages import Action, GroupLimits, HoldSysctls, MakeGroup, Spawn
 from svload.model.study import Lock
 from svload.run import Options, Outcome, aa_batch, aa_lock, begin, execute, sides, warming
-from svload.run.block import _in_turns, plan_turns, plan_within
+from svload.run.block import _in_turns, plan_turns, plan_within, why_long
 from svload.run.configs import case_config
 from svload.run.parts import _responses
 from svload.run.pauses import PauseReadings
@@ -425,11 +425,29 @@ def test_a_side_that_only_times_out_ends_its_warm_up_with_its_first_load(tmp_pat
     assert "page-late answered none of its requests in 200 ms of warm-up" in texts
 
 
-def test_a_connection_for_each_request_makes_no_turn_longer() -> None:
-    """All of its requests count, so a turn doesn't need more of them."""
-    new, kept = ({"connection": np.array(one)} for one in (range(240), [1, 2] * 120))
-    groups: Any = [SimpleNamespace(rows=rows) for rows in (new, kept, None)]
-    assert [warming.connections_kept([one]) for one in groups] == [0, 2, 0]
+@pytest.mark.parametrize(
+    ("p99_s", "long"),
+    [(0.5, ""), (15.0, "each block takes 1 h 21 min (its turns are of 2 min 0 s, by a p99 of 15 s): ")],
+)
+def test_a_long_block_is_announced(p99_s: float, long: str) -> None:
+    """A server that answers in 15 s needs turns of two minutes; two URLs take twenty of them each."""
+    planned = plan_turns([Warmed(p99_s * 1e9, 900.0, 0, 2, 2)] * 2, 0, 20)
+    assert why_long(planned, 2).startswith(long)
+    assert bool(why_long(planned, 2)) == bool(long)
+
+
+def test_only_connections_that_are_kept_make_a_turn_longer() -> None:
+    """A connection for each request and one that replaces a closed one ask for no more requests."""
+
+    def rows(connection: Sequence[int], share: Sequence[int] = [0] * 240) -> dict[str, Any]:
+        due = np.arange(240) * MS
+        numbers = {"connection": np.array(connection), "share": np.array(share)}
+        return numbers | {"due_ns": due, "done_ns": due + MS // 2}
+
+    new, kept, shares = rows(range(240)), rows([1, 2] * 120), rows([1] * 240, [0, 1] * 120)
+    closed = rows([place // 4 * 2 + place % 2 for place in range(240)])
+    groups: Any = [SimpleNamespace(rows=rows) for rows in (new, kept, shares, closed, None)]
+    assert [warming.connections_kept([one]) for one in groups] == [0, 2, 2, 2, 0]
 
 
 def test_load_time_stands_still_between_turns() -> None:

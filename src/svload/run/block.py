@@ -76,6 +76,24 @@ def plan_within(
     return planned, lacks_s(planned)
 
 
+LONG_BLOCK_S = 300.0
+"""A block that takes longer than this is announced."""
+
+
+def why_long(planned: Planned, sides: int) -> str:
+    """Return a sentence on blocks that take longer than a user expects; empty where they do not."""
+    if planned.turns.seconds(sides) <= LONG_BLOCK_S:
+        return ""
+    return f"each block takes {_block_time(planned, sides)}: with shorter responses it would be shorter"
+
+
+def _block_time(planned: Planned, sides: int) -> str:
+    """Return `40 min (its turns are of 1 min, by a p99 of 15 s)`."""
+    took = (planned.turns.seconds(sides), planned.turns.length_ns / 1e9, planned.p99_ns / 1e9)
+    block, turn, p99 = map(show_duration, took)
+    return f"{block} (its turns are of {turn}, by a p99 of {p99})"
+
+
 class BlockRun:
     """One attempt at the trials of a set, `sides` in listed order. `run` raises SvloadError (lab, generator)
     or Stopped, and then nothing is sealed. `planned` are the turns of an earlier block of these sides; if
@@ -95,7 +113,10 @@ class BlockRun:
             for side in self.sides:
                 stack.enter_context(side.begun())
             warmed = self._warmed()
-            self.planned = self.planned or self._planned(list(warmed.values()))
+            if self.planned is None:
+                self.planned = self._planned(list(warmed.values()))
+                if text := why_long(self.planned, len(self.sides)):
+                    self.sides[0].notice(text)
             times = self._times(self.planned, warmed)
             shares = self._shares(times)
             self._count(stack)
@@ -110,12 +131,10 @@ class BlockRun:
         least = least_rounds(self._config)
         planned, lacks_s = plan_within(warmed, self._config.measure.duration_ns, least, left_s)
         if lacks_s > 0:
-            block_s, p99_s = planned.turns.seconds(len(self.sides)), planned.p99_ns / 1e9
             raise fail(
                 "usage",
                 reason=f"--for is {show_duration(lacks_s)} too short: an answer needs {limits.CLAIM_BLOCKS} "
-                f"blocks, and one takes {show_duration(block_s)} (its turns are of "
-                f"{show_duration(planned.turns.length_ns / 1e9)}, by a p99 of {show_duration(p99_s)})",
+                f"blocks, and one takes {_block_time(planned, len(self.sides))}",
                 hint=f"Give it --for {_minutes((self._config.measure.within_s or 0) + lacks_s)}, or load less: "
                 "with shorter responses, turns are shorter.",
             )

@@ -15,7 +15,7 @@ from svload.run.trial import TrialRun
 
 if TYPE_CHECKING:
     from svload.analysis.quantiles import Floats
-    from svload.analysis.view import GroupView
+    from svload.analysis.view import GroupView, Rows
 
 STRETCHES_S = (2, 4, 8, 16)
 """Warm-up loads, one after the other until the side has settled; 30 s at most. The study's ramp precedes the
@@ -154,10 +154,21 @@ def _sure_p99_ns(took_ns: Floats) -> float:
 
 
 def connections_kept(groups: Iterable[GroupView]) -> int:
-    """Return how many connections carried several requests, of which the first in a turn does not count."""
+    """Return how many connections that carried several requests, of which the first in a turn does not count,
+    were in use at once, at most. One that replaces a closed one adds nothing."""
+    return sum(_in_use(group.rows) for group in groups if group.rows is not None)
+
+
+def _in_use(rows: Rows) -> int:
     import numpy as np
 
-    used = (
-        np.unique(group.rows["connection"], return_counts=True) for group in groups if group.rows is not None
-    )
-    return sum(int((times > 1).sum()) for _, times in used)
+    from svload.analysis.claims.turns import over_shares
+
+    _, which, times = np.unique(over_shares(rows, "connection"), return_inverse=True, return_counts=True)
+    first = np.full(len(times), np.iinfo(np.int64).max)
+    last = np.full(len(times), -1)
+    np.minimum.at(first, which, rows["due_ns"])
+    np.maximum.at(last, which, rows["done_ns"])
+    first, last = np.sort(first[times > 1]), np.sort(last[times > 1])
+    ended = np.searchsorted(last, first, "right")
+    return int((np.arange(1, len(first) + 1) - ended).max(initial=0))

@@ -23,7 +23,7 @@ from svload.analysis.claims.evidence import (
 from svload.analysis.claims.gates import Better, Facts, Limit, limit_of, success_interval
 from svload.analysis.claims.pairs import Gathered, Made, gather, names_of, seconds_a_trial, spread_of
 from svload.analysis.claims.statistic import half_width, largest_p
-from svload.analysis.claims.turned import Control, TurnedBlocks, read_by_turns, turned_blocks
+from svload.analysis.claims.turned import Control, Guard, TurnedBlocks, read_by_turns, turned_blocks
 from svload.analysis.contrasts import Contrast, confounding, contrasts_of
 from svload.analysis.criteria import metric_of
 from svload.analysis.floor import LabFloor, floor_of
@@ -121,6 +121,14 @@ def judge_claims(
     )
 
 
+class Uncontrolled(NamedTuple):
+    """A control without a ratio: why, as a clause, and whether one side alone was beyond the timeout in every
+    pair."""
+
+    why: str
+    prefers_a_side: bool = False
+
+
 class SoFar(NamedTuple):
     """What decides whether a contrast needs more blocks: half the width of its 95 % interval in logarithms (None: there
     is none yet), and whether its gate is decided at a level that no further block would change."""
@@ -134,14 +142,16 @@ def so_far(
 ) -> dict[str, SoFar]:
     """Return the state of each contrast. Only a gate of sides that took turns is decided before its interval is narrow."""
     found = {}
-    for contrast in contrasts_of(lock):
+    contrasts = contrasts_of(lock)
+    gates_asked = sum(_limit(contrast, configs) is not None for contrast in contrasts)
+    for contrast in contrasts:
         _, effect, turned = _shown(lock, contrast, configs, trials, made)
         interval = effect.interval()
-        enough = turned is not None and not effect.too_short and effect.units >= limits.GATE_ENDS_FROM
+        enough = turned is not None and not effect.no_answer and effect.units >= limits.GATE_ENDS_FROM
         if enough and effect.control is not None:
             enough = not effect.control.prefers_a_side(_margin(contrast, configs))
         limit = _limit(contrast, configs) if enough else None
-        decided = limit is not None and limit.decided_by(effect)
+        decided = limit is not None and limit.decided_by(effect, gates_asked)
         found[contrast.name] = SoFar(None if interval is None else (interval[1] - interval[0]) / 2, decided)
     return found
 
@@ -175,7 +185,7 @@ def _judged(
     one_by_one = blocked and lock.measure.order != "turns"
     carry = after_each_other(found, effect) if one_by_one else None
     confounded = confounding(configs, contrast.pairs)
-    why_open = _why_open(contrast, found, effect, carry, blocked) or effect.too_short
+    why_open = _why_open(contrast, found, effect, carry, blocked) or effect.no_answer
     if not why_open and effect.control and effect.control.prefers_a_side(_margin(contrast, configs)):
         why_open = f"the setup favours a side ({effect.control.sentence(contrast.comparison.baseline)})"
     return Judged(
@@ -190,16 +200,17 @@ def _control(
     configs: Mapping[str, CaseConfig],
     trials: Sequence[TrialResult],
     made: Mapping[str, Made],
-) -> Control | None:
-    """Compare the baseline with its second server; None without one, or with too few of its blocks."""
-    if not contrast.control:
-        return None
-    against_itself = replace(
-        contrast, treatment=control_level(contrast.comparison.baseline), cells=contrast.control, control=()
-    )
-    _, effect, _ = _shown(lock, against_itself, configs, trials, made)
+) -> Control | Uncontrolled:
+    """Compare the baseline with its second server."""
+    baseline = contrast.comparison.baseline
+    against_itself = replace(contrast, treatment=control_level(baseline), cells=contrast.control, control=())
+    found, effect, _ = _shown(lock, against_itself, configs, trials, made)
+    if found.late_pairs:
+        pairs = f"{found.late_pairs} of {found.timed_out_of} pairs"
+        why = f"{baseline} against itself: {pairs} have one side beyond the timeout"
+        return Uncontrolled(why, prefers_a_side=found.beyond != 0)
     if effect.mean is None or effect.interval() is None:
-        return None
+        return Uncontrolled(f"{baseline} against itself: too few pairs are left")
     return Control(effect.effect)
 
 
@@ -221,16 +232,20 @@ def _shown(
         effect = shown(found, lock.measure.blocked, trials)
         beside = turned_blocks(found, trials, of_trials, _read_by_turns(found, lock, configs), margin)
         if beside is not None:
-            effect = replace(effect, guards=beside.guards, too_short=beside.too_short)
+            effect = replace(effect, guards=beside.guards, no_answer=beside.too_short)
     else:
         found.evidence = turned.evidence(found)
         found.late_pairs = max(found.late_pairs, turned.late_pairs)
-        effect = replace(shown_in_turns(found, turned.effects, turned.guards), too_short=turned.too_short)
-    control = _control(lock, contrast, configs, trials, made)
-    if control is not None:
+        effect = replace(shown_in_turns(found, turned.effects, turned.guards), no_answer=turned.too_short)
+    control = _control(lock, contrast, configs, trials, made) if contrast.control else None
+    if isinstance(control, Control):
         fits = control.fits(effect.fits, margin)
         p = None if effect.p is None else float(largest_p(fits))
         effect = replace(effect, fits=fits, p=p, control=control)
+    elif control is not None and control.prefers_a_side:
+        effect = replace(effect, no_answer=effect.no_answer or f"the setup favours a side ({control.why})")
+    elif control is not None:
+        effect = replace(effect, guards=(*effect.guards, Guard(control.why)))
     return found, effect, turned
 
 

@@ -41,8 +41,8 @@ class Shown:
     broken pairs at the least and at the greatest ratio of the others: p is the largest of theirs, and the
     interval covers all of theirs. `alike`: the effect in which all pairs, or all requests, have equal weight;
     `alike_as` says which. `guards`: what else may prevent a pass. `control`: the baseline against itself,
-    which the fits take into account; None: the study has none, or too few of its blocks. `too_short`: why
-    turns were too short for any answer, as a clause."""
+    which the fits take into account; None: the study has none, or it has no result. `no_answer`: why turns
+    give no answer at all, as a clause."""
 
     fits: tuple[Effect, ...]
     alike: Effect
@@ -54,7 +54,7 @@ class Shown:
     alike_as: str = "with equal weights it is {ratio:.3g} ×, so its disturbed pairs contradict it"
     guards: tuple[Guard, ...] = ()
     control: Control | None = None
-    too_short: str = ""
+    no_answer: str = ""
 
     @property
     def effect(self) -> Effect:

@@ -59,9 +59,10 @@ class Limit:
         low, high = interval
         return (self.high is None or high <= self.high) and (self.low is None or low >= self.low)
 
-    def decided_by(self, shown: Shown) -> bool:
-        """Return whether it fails or passes at levels so strict that looking after each block costs little (Haybittle 1971)."""
-        if self.p_beyond(shown) <= limits.GATE_FAILS_P:
+    def decided_by(self, shown: Shown, gates: int) -> bool:
+        """Return whether it fails or passes at levels so strict that looking after each block costs little
+        (Haybittle 1971), and that Holm's correction over times and success of all `gates` changes nothing."""
+        if self.p_beyond(shown) <= min(limits.GATE_FAILS_P, limits.ALPHA / (2 * gates)):
             return True
         strict = shown.far(round(limits.ALPHA / limits.GATE_PASSES_P))
         return self.holds(strict) and not shown.held_back(self.low, self.high, strict)

@@ -454,8 +454,8 @@ def drift_of(logs: Floats) -> float:
 
 
 def waits(requests: Requests, turns: Turns) -> NDArray[np.bool_]:
-    """Return for each turn whether one of its requests waited for a slot."""
-    late = requests.waited_ns > 0
+    """Return for each turn whether one of its requests waited for a slot, or never had one."""
+    late = (requests.waited_ns > 0) | (requests.ready_ns < 0)
     return np.bincount(turns.of(requests.due_ns)[late], minlength=len(turns.begin_ns)) > 0
 
 

@@ -33,19 +33,22 @@ _ERROR_OF_MEDIAN = sqrt(pi / 2) / float(ndtri(0.75))
 
 @dataclass(frozen=True)
 class Requests:
-    """One side's requests in one block, by column. `done_ns` is negative for one that never ended,
-    `response_ns` NaN for one that did not succeed, `waited_ns` how long it waited for a slot. Both
-    durations are in load time up to `ready`, then in real time."""
+    """One side's requests in one block, by column. `ready_ns` is when it had a slot, negative for one that
+    never had; `done_ns` is negative for one that never ended, `response_ns` NaN for one that did not succeed,
+    `waited_ns` how long it waited for a slot. Both durations are in load time up to `ready`, then in real
+    time. `connection` and `slot` are numbers over all generators; a slot is a VU, or a place in the pool."""
 
     due_ns: Ints
+    ready_ns: Ints
     done_ns: Ints
     response_ns: Floats
     connection: Ints
+    slot: Ints
     waited_ns: Ints
 
     @classmethod
     def of_rows(cls, rows: Mapping[str, NDArray[np.generic]], turns: Turns) -> Requests:
-        """Take those of the engine's table of samples, with timestamps in real time."""
+        """Take those of a trial's table of samples, whose timestamps have the clock of `turns`."""
         stamps = (
             np.asarray(rows[name]).astype(np.int64) for name in ("due_ns", "ready_ns", "done_ns", "error")
         )
@@ -53,8 +56,9 @@ class Requests:
         waited = np.where(ready >= 0, turns.load_ns(ready) - turns.load_ns(due), 0)
         took = (done - np.where(ready >= 0, ready, due) + waited).astype(float)
         ok = (error == 0) & (done >= 0)
+        response_ns = np.where(ok, took, np.nan)
         return cls(
-            due, done, np.where(ok, took, np.nan), np.asarray(rows["connection"]).astype(np.int64), waited
+            due, ready, done, response_ns, over_shares(rows, "connection"), over_shares(rows, "vu"), waited
         )
 
     def ranked(self, which: NDArray[np.bool_]) -> Ranked:
@@ -68,7 +72,8 @@ def _ranked(took: Floats) -> Ranked:
 
 def measured(requests: Requests, turns: Turns, p99_ns: float) -> NDArray[np.bool_]:
     """Return which requests count. The others are also made: those due in a turn's head and tail, and the
-    first of each connection, which was idle before, unless each request has a connection of its own.
+    first of each connection, which was idle before, unless each request has a connection of its own. A
+    connection that replaces one that was closed during the turn was not idle: its opening counts.
 
     Only due times decide, and `p99_ns`, which was known before the first turn: a slow request must not affect
     whether it counts.
@@ -81,19 +86,35 @@ def measured(requests: Requests, turns: Turns, p99_ns: float) -> NDArray[np.bool
     return np.asarray((at >= 0) & inside & ~_first_of_connection(at, requests))
 
 
+def over_shares(rows: Mapping[str, NDArray[np.generic]], name: str) -> Ints:
+    """Return a column whose numbers are unique within a generator as numbers that are unique over all."""
+    numbers, share = (np.asarray(rows[one]).astype(np.int64) for one in (name, "share"))
+    return np.asarray(share * (numbers.max(initial=0) + 1) + numbers)
+
+
 def _first_of_connection(at: Ints, requests: Requests) -> NDArray[np.bool_]:
     """Return which requests are the first of their connection in their turn, `at`; none of a connection that
-    made only one."""
-    order = np.lexsort((requests.due_ns, _narrow(requests.connection)))
-    turn, connection = at[order], requests.connection[order]
+    made only one, nor of one that was opened when its slot had already had a request in that turn."""
+    first, opens, alone = _firsts(at, requests.connection, requests.due_ns)
+    first_of_slot, _, _ = _firsts(at, requests.slot, requests.due_ns)
+    return first & ~alone & (first_of_slot | ~opens)
+
+
+def _firsts(
+    at: Ints, of: Ints, due_ns: Ints
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return for each request whether it is the first with its number `of` in its turn, `at`, whether it is
+    the first in any turn, and whether it is the only one."""
+    order = np.lexsort((due_ns, _narrow(of)))
+    turn, number = at[order], of[order]
     opens = np.ones(len(order), dtype=bool)
-    opens[1:] = connection[1:] != connection[:-1]
+    opens[1:] = number[1:] != number[:-1]
     first = opens.copy()
     first[1:] |= turn[1:] != turn[:-1]
-    made = np.diff(np.append(np.flatnonzero(opens), len(order)))
-    found = np.empty_like(first)
-    found[order] = first & np.repeat(made > 1, made)
-    return found
+    ends = np.append(opens[1:], True)[: len(order)]
+    found = np.empty((3, len(order)), dtype=bool)
+    found[:, order] = first, opens, opens & ends
+    return found[0], found[1], found[2]
 
 
 def _narrow(numbers: Ints) -> NDArray[np.generic]:
@@ -111,11 +132,13 @@ def by_turn(requests: Requests, turns: Turns, counts: NDArray[np.bool_]) -> tupl
 
 
 def in_flight(requests: Requests, turns: Turns, p99_ns: float) -> NDArray[np.bool_]:
-    """Return for each turn whether one of its requests was still in flight after the next turn's head, when
-    that turn's requests count: during the head (`measured`) it changes no number."""
-    at = turns.of(requests.due_ns)
+    """Return for each turn whether a request that had its slot then was still in flight after the next turn's
+    head, when that turn's requests count: during the head (`measured`) it changes no number."""
+    had_slot = requests.ready_ns >= 0
+    at = turns.of(np.where(had_slot, requests.ready_ns, requests.due_ns))
     head_ns, _ = unmeasured_ns(p99_ns)
-    late = (at >= 0) & ((requests.done_ns < 0) | (requests.done_ns > turns.next_ns[at] + head_ns))
+    ended_late = (requests.done_ns < 0) | (requests.done_ns > turns.next_ns[at] + head_ns)
+    late = (at >= 0) & had_slot & ended_late
     return np.bincount(at[late], minlength=len(turns.begin_ns)) > 0
 
 
