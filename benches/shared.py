@@ -65,7 +65,7 @@ class Kind(NamedTuple):
     slots: int
 
 
-KINDS = {"burn": Kind(0.0026, 80, 8), "sleep": Kind(0.02, 120, 16)}
+KINDS = {"burn": Kind(0.0026, 120, 8), "sleep": Kind(0.02, 120, 16)}
 BUILDS = """\
 name: {name}
 question: Is the second build slower?
