@@ -215,7 +215,7 @@ def _of_rounds(rounds: Sequence[Floats]) -> Blocks:
 
 # Simulated blocks
 
-ROUNDS, WINDOW_S, PAUSE_S, TRIAL_S = 10, 0.5, 0.02, 5.0
+ROUNDS, HALF_S, PAUSE_S, TRIAL_S = 25, 0.5, 0.05, 5.0
 FIRST, FIXED = limits.GATE_ENDS_FROM, 12
 MOST = limits.GATE_MOST * FIRST
 RATIOS = (1.0, 1.05, 1.15)
@@ -228,7 +228,7 @@ BUSY = 0.3
 
 @dataclass(frozen=True)
 class Cell:
-    """Requests of `shape` by an open or a closed loop, `requests` per window at full speed."""
+    """Requests of `shape` by an open or a closed loop, `requests` per half second at full speed."""
 
     shape: str
     loop: str
@@ -280,7 +280,7 @@ def responses(
 ) -> tuple[Floats, Floats]:
     """Return when after `begin_s` requests are due and their responses in s, [block, window, request]; NaN
     after the last."""
-    wanted = cell.requests * seconds / WINDOW_S
+    wanted = cell.requests * seconds / HALF_S
     mean_s = (used if cell.loop == "open" else 1.0) * seconds / wanted
     most = ceil(wanted + 4 * sqrt(wanted)) if cell.loop == "open" else ceil(1.4 * wanted + 10)
     work = SHAPES[cell.shape](rng, (most, *begin_s.shape)) * mean_s / _mean_of(cell.shape) * np.asarray(ratio)
@@ -298,9 +298,12 @@ def responses(
 
 
 def made(cell: Cell, rng: np.random.Generator, blocks: int, ratio: float, turns: bool) -> list[Blocks]:
-    """Return blocks by each of `PERCENTILES`: both sides in windows, in random order within each round;
-    without turns in one trial of 5 s each."""
-    rounds, seconds, pause_s = (ROUNDS, WINDOW_S, PAUSE_S) if turns else (1, TRIAL_S, 0.5)
+    """Return blocks by each of `PERCENTILES`: both sides in turns as planned, in random order within each
+    round; without turns in one trial of 5 s each."""
+    rounds, seconds, pause_s = 1, TRIAL_S, 0.5
+    if turns:
+        length_ns, _, rounds = turn_plan(0.0, cell.requests / HALF_S)
+        seconds, pause_s = length_ns / 1e9, PAUSE_S
     slow = speeds(rng, blocks, 2 * rounds * (seconds + pause_s) + 1)
     place = 2 * np.arange(rounds)[:, None] + np.argsort(rng.random((blocks, rounds, 2)), axis=2)
     begin = (seconds + pause_s) * place.reshape(blocks, -1).astype(float)
@@ -407,9 +410,9 @@ HEAD = """# Turns simulated
 the blocks in %.
 
 - The core has two hidden speeds: the slow one is 1.75 times as slow, spells last 2 s on average.
-- Order: turns are 10 rounds of windows of 0.5 s; trials take 5 s a side, one after the other.
+- Order: turns are 25 to 28 rounds of 0.2 to 0.3 s, as planned; trials take 5 s a side, one after the other.
 - Starts: random difference between the builds of a block (standard deviation).
-- Requests: per window at full speed. The open loop uses 30 % of a server at full speed; the \
+- Requests: per half second at full speed. The open loop uses 30 % of a server at full speed; the \
 closed loop is one user without think time.
 - False alarms (equal builds) and coverage (a build 15 % slower, the mean over all its blocks) \
 are with 12 blocks.
@@ -480,7 +483,7 @@ def near_capacity(used: float, ratio: float, runs: int) -> list[object]:
 
     always = [loads(runs, 1, ALWAYS_S, one) for one in (1.0, ratio)]
     p99_ns = max(typical_p99_ns(1e9 * took[due < 2 * CUT_S]) for due, took in always)
-    length_ns, pause_ns, rounds = turn_plan(p99_ns, 100 / WINDOW_S)
+    length_ns, pause_ns, rounds = turn_plan(p99_ns, 100 / HALF_S)
     begin_ns = np.arange(rounds) * (length_ns + pause_ns)
     turns = rule.Turns(begin_ns, begin_ns + length_ns, begin_ns + length_ns + pause_ns)
     effects, growths = [], []

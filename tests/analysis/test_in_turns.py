@@ -251,24 +251,27 @@ def test_sides_were_ramped_up_before_their_turns(equal: SyntheticRun, in_turns: 
 
 
 @pytest.mark.parametrize(
-    ("p99_ms", "per_s", "connections", "length_ms"),
+    ("p99_ms", "per_s", "connections", "length_ms", "rounds"),
     [
-        (1, 1000, 0, 500),  # the minimum
-        (1, 0, 0, 500),  # no rate is known
-        (80, 1000, 0, 800),  # ten times the p99
-        (1, 40, 0, 800),  # 30 requests take 750 ms, with head and tail 31
-        (1, 40, 10, 1050),  # 40 of them
-        (200, 1000, 0, 2000),
-        (52, 1000, 0, 550),  # 520, rounded up to whole intervals
-        (400, 1000, 0, 4_000),
+        (1, 1000, 0, 200, 25),  # the minimum, for 5 s
+        (1, 0, 0, 200, 25),  # no rate is known
+        (80, 1000, 0, 800, 10),  # ten times the p99
+        (1, 40, 0, 300, 28),  # 10 requests take 250 ms, with head and tail 31; 300 of them
+        (1, 40, 10, 550, 28),  # 20 of them, half of which are first of their connections
+        (1, 40, 50, 2050, 10),  # no more than 30 that count are asked for
+        (200, 1000, 0, 2000, 10),
+        (52, 1000, 0, 550, 10),  # 520, rounded up to whole intervals
+        (400, 1000, 0, 4_000, 10),
         # a slow server asks for no more than leaves half of a turn measured: four times the p99 are not
-        (600, 1000, 0, 5_000),
-        (2000, 1000, 0, 16_000),
+        (600, 1000, 0, 5_000, 10),
+        (2000, 1000, 0, 16_000, 10),
     ],
 )
-def test_turn_fits_the_slower_side(p99_ms: float, per_s: float, connections: int, length_ms: int) -> None:
+def test_turn_fits_the_slower_side(
+    p99_ms: float, per_s: float, connections: int, length_ms: int, rounds: int
+) -> None:
     plan = turn_plan(p99_ms * MS, per_s, connections)
-    assert (plan.length_ns, plan.rounds) == (length_ms * MS, 10)
+    assert (plan.length_ns, plan.rounds) == (length_ms * MS, rounds)
     assert plan.length_ns % (limits.TURN_INTERVALS * MS) == 0, "intervals are whole milliseconds"
 
 
@@ -282,8 +285,8 @@ def test_more_rounds_are_one_block_where_no_server_is_started(tmp_path: Path) ->
     assert (least_rounds(config), config.starts_servers) == (20, False)
     started = evolve(config.services[0], kit="command")
     assert least_rounds(evolve(config, services=(started,))) == 10
-    assert turn_plan(MS, 1000, rounds=20).rounds == 20
-    assert turn_plan(MS, 1000, rounds=20, duration_ns=30_000 * MS).rounds == 60
+    assert turn_plan(MS, 1000, rounds=20).rounds == 50
+    assert turn_plan(MS, 1000, rounds=20, duration_ns=30_000 * MS).rounds == 150
 
 
 def test_the_time_between_stretches_is_drawn_between_its_ends() -> None:

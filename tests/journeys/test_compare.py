@@ -38,6 +38,8 @@ def _short_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SVLOAD_STATE", str(tmp_path / "state"))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(limits, "TURN_LEAST_NS", 100 * MS)
+    monkeypatch.setattr(limits, "TURN_ROUND_NS", 100 * MS)
+    monkeypatch.setattr(limits, "TURN_BLOCK_HOLDS", 10)
     monkeypatch.setattr(limits, "TURN_STRETCH", 3)
     monkeypatch.setattr(limits, "TURN_APART_S", (0.0, 0.01))
     monkeypatch.setattr(warming, "STRETCHES_S", (0.2, 0.2))

@@ -68,6 +68,8 @@ def port() -> Iterator[int]:
 def _short_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SVLOAD_STATE", str(tmp_path / "state"))
     monkeypatch.setattr(limits, "TURN_LEAST_NS", 100 * MS)
+    monkeypatch.setattr(limits, "TURN_ROUND_NS", 100 * MS)
+    monkeypatch.setattr(limits, "TURN_BLOCK_HOLDS", 10)
     monkeypatch.setattr(limits, "TURN_PLANNED", 3)
     monkeypatch.setattr(limits, "TURN_STRETCH", 3)
     monkeypatch.setattr(limits, "TURN_APART_S", (0.01, 0.02))

@@ -109,14 +109,19 @@ TURN_FAR = 10.0
 """A load without turns may change the ratio by up to this multiple of a rise, drift or deferred work."""
 TURN_CONTROL = 0.25
 """An effect of the baseline against itself within this share of the margin changes nothing."""
-TURN_LEAST_NS = 500_000_000
-"""A turn is at least this long,"""
+TURN_LEAST_NS = 200_000_000
+"""A turn is at least this long: shorter than spells of other programs, so that both sides of a round meet the
+same one,"""
 TURN_P99S = 10.0
 """and this many times the p99 of the slower side,"""
 TURN_MOST_NS = 5_000_000_000
 """but for the sake of the p99 no longer than this, or than leaves half of it measured;"""
-TURN_HOLDS = 30
-"""and long enough for this many requests that count."""
+TURN_HOLDS = (10, 30)
+"""and long enough for as many requests that count as there are connections, within these bounds;"""
+TURN_ROUND_NS = 500_000_000
+"""the turns of a block are at least as long as its rounds would be with turns of this length,"""
+TURN_BLOCK_HOLDS = 300
+"""and hold about this many requests that count, ten times what a p95 needs."""
 TURN_PAUSE = 2.0
 """The pause after a turn, times that p99,"""
 TURN_PAUSE_NS = (50_000_000, 1_000_000_000)

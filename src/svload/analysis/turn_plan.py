@@ -65,19 +65,26 @@ def turn_plan(
 
     A turn holds enough requests that count, excluding the first one of each connection after an off time.
     Beyond `TURN_MOST_NS` the p99 asks for no more than leaves half of a turn measured. `duration_ns` and
-    `rounds`: how long, and in how many turns, each side is loaded at least.
+    `rounds`: how long, and in how many turns, each side is loaded at least; short turns are more.
     """
     by_p99_ns = limits.TURN_P99S * p99_ns
     by_p99_ns = min(by_p99_ns, max(limits.TURN_MOST_NS, 2 * sum(unmeasured_ns(p99_ns))))
     least_ns = max(limits.TURN_LEAST_NS, by_p99_ns)
     if per_s > 0:
-        holds_ns = (limits.TURN_HOLDS + connections) / per_s * 1e9 + sum(unmeasured_ns(p99_ns))
+        least, most = limits.TURN_HOLDS
+        holds = min(max(connections, least), most)
+        holds_ns = (holds + connections) / per_s * 1e9 + sum(unmeasured_ns(p99_ns))
         least_ns = max(least_ns, holds_ns)
     step_ns = limits.TURN_INTERVALS * 1_000_000
     low_ns, high_ns = limits.TURN_PAUSE_NS
     pause_ns = min(max(limits.TURN_PAUSE * p99_ns, low_ns), high_ns)
     length_ns = ceil(least_ns / step_ns) * step_ns
-    return TurnPlan(length_ns, ceil(pause_ns), max(rounds, ceil(duration_ns / length_ns)))
+    load_ns = max(duration_ns, rounds * limits.TURN_ROUND_NS)
+    rounds = max(rounds, ceil(load_ns / length_ns))
+    if per_s > 0:
+        counted = per_s * (length_ns - sum(unmeasured_ns(p99_ns))) / 1e9 - connections
+        rounds = max(rounds, ceil(limits.TURN_BLOCK_HOLDS / counted))
+    return TurnPlan(length_ns, ceil(pause_ns), rounds)
 
 
 def turns_of(plan: TurnPlan, sides: int, seed: int, block: int) -> list[tuple[Turn, ...]]:
@@ -118,6 +125,6 @@ def expected_turns(lock: Lock, configs: Mapping[str, CaseConfig]) -> dict[str, A
         "rounds": least.rounds,
         "least_turn_s": least.length_ns / 1e9,
         "times_p99": limits.TURN_P99S,
-        "holds": limits.TURN_HOLDS,
+        "holds": limits.TURN_HOLDS[0],
         "block_s": sum(least.seconds(len(one)) for one in sets),
     }

@@ -15,7 +15,7 @@ FACTOR = "target"
 METRICS = {"p50": "response.p50", "p95": "response.p95"}
 """The compared metrics, by the short names that --fail-if accepts."""
 BLOCKS, LASTS = 6, "10s"
-"""Blocks, and how long each side is loaded in one: in twenty turns of half a second."""
+"""Blocks, and how long each side is loaded in one."""
 WIDTH, MOST_BLOCKS = "± 1 %", 120
 """With --for and without --fail-if: blocks are added until the interval is this narrow, up to this number."""
 _LONGEST = 32

@@ -104,7 +104,7 @@ def _comparisons(data: Mapping[str, Any], owners: dict[str, Source]) -> Iterable
             reason = "a control belongs to one effect, but an interaction has two"
             yield bad_value((*path, "by"), reason, item["by"], "Leave control out.")
         if _is_sampled(item.get("metric"), owners):
-            reason = "it is sampled at its own interval, so turns of half a second fall between two readings"
+            reason = "it is sampled at its own interval, so short turns fall between two readings"
             yield bad_value((*path, "metric"), reason, item["metric"], f"Compare a response, {_OR}.")
 
 

@@ -63,8 +63,8 @@ def compare(typed: Typed, flags: dict[str, Any]) -> None:
     """Compare two runs case by case, or load two URLs by turns and say which is faster.
 
     Runs: ratios, and a page; they were not interleaved, and it says so. URLs (with a scheme): the same load
-    alternates between them every half second, so both meet the same disturbances; the answer has an interval, and the run is
-    saved.
+    alternates between them within the second, so both meet the same disturbances; the answer has an
+    interval, and the run is saved.
     """
     from svload import api
 
