@@ -302,7 +302,7 @@ def made(cell: Cell, rng: np.random.Generator, blocks: int, ratio: float, turns:
     round; without turns in one trial of 5 s each."""
     rounds, seconds, pause_s = 1, TRIAL_S, 0.5
     if turns:
-        length_ns, _, rounds = turn_plan(0.0, cell.requests / HALF_S)
+        length_ns, _, rounds = turn_plan(0.0, cell.requests / HALF_S, rounds=ROUNDS)
         seconds, pause_s = length_ns / 1e9, PAUSE_S
     slow = speeds(rng, blocks, 2 * rounds * (seconds + pause_s) + 1)
     place = 2 * np.arange(rounds)[:, None] + np.argsort(rng.random((blocks, rounds, 2)), axis=2)
@@ -483,7 +483,7 @@ def near_capacity(used: float, ratio: float, runs: int) -> list[object]:
 
     always = [loads(runs, 1, ALWAYS_S, one) for one in (1.0, ratio)]
     p99_ns = max(typical_p99_ns(1e9 * took[due < 2 * CUT_S]) for due, took in always)
-    length_ns, pause_ns, rounds = turn_plan(p99_ns, 100 / HALF_S)
+    length_ns, pause_ns, rounds = turn_plan(p99_ns, 100 / HALF_S, duration_ns=5_000_000_000)
     begin_ns = np.arange(rounds) * (length_ns + pause_ns)
     turns = rule.Turns(begin_ns, begin_ns + length_ns, begin_ns + length_ns + pause_ns)
     effects, growths = [], []

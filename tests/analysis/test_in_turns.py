@@ -20,7 +20,14 @@ from svload.analysis.claims.decide import judge_claims, metrics_of_claims
 from svload.analysis.claims.turned import Turned, _defer, _effect, _requests, made_of, waits
 from svload.analysis.claims.turns import Turns, by_turn, in_flight
 from svload.analysis.judge import judge_run, judge_trial
-from svload.analysis.turn_plan import TurnPlan, least_rounds, seconds_apart, turn_plan, turns_of
+from svload.analysis.turn_plan import (
+    TurnPlan,
+    least_load_ns,
+    least_rounds,
+    seconds_apart,
+    turn_plan,
+    turns_of,
+)
 from svload.api.runs import FinalVerdicts
 from svload.model.errors import ExitCode
 from svload.model.executors import ConstantVus
@@ -270,7 +277,7 @@ def test_sides_were_ramped_up_before_their_turns(equal: SyntheticRun, in_turns: 
 def test_turn_fits_the_slower_side(
     p99_ms: float, per_s: float, connections: int, length_ms: int, rounds: int
 ) -> None:
-    plan = turn_plan(p99_ms * MS, per_s, connections)
+    plan = turn_plan(p99_ms * MS, per_s, connections, least_load_ns(0, 10))
     assert (plan.length_ns, plan.rounds) == (length_ms * MS, rounds)
     assert plan.length_ns % (limits.TURN_INTERVALS * MS) == 0, "intervals are whole milliseconds"
 
@@ -285,8 +292,9 @@ def test_more_rounds_are_one_block_where_no_server_is_started(tmp_path: Path) ->
     assert (least_rounds(config), config.starts_servers) == (20, False)
     started = evolve(config.services[0], kit="command")
     assert least_rounds(evolve(config, services=(started,))) == 10
-    assert turn_plan(MS, 1000, rounds=20).rounds == 50
-    assert turn_plan(MS, 1000, rounds=20, duration_ns=30_000 * MS).rounds == 150
+    for duration_ms, rounds in ((0, 50), (30_000, 150)):
+        load_ns = least_load_ns(duration_ms * MS, 20)
+        assert turn_plan(MS, 1000, rounds=20, duration_ns=load_ns).rounds == rounds
 
 
 def test_the_time_between_stretches_is_drawn_between_its_ends() -> None:

@@ -319,12 +319,12 @@ def test_what_is_under_way_after_the_last_turn_may_end(
     assert group.graceful_stop_ns == followed_ns
 
 
-@pytest.mark.parametrize(("left_s", "rounds", "fits"), [(inf, 20, True), (50.0, 10, True), (30.0, 10, False)])
+@pytest.mark.parametrize(("left_s", "rounds", "fits"), [(inf, 50, True), (40.0, 10, True), (12.0, 10, False)])
 def test_short_of_time(monkeypatch: pytest.MonkeyPatch, left_s: float, rounds: int, fits: bool) -> None:
-    """With 20 turns of half a second and pauses for both sides three blocks take 66 s; with 10, half of
-    it."""
+    """With 50 turns of 0.2 s and pauses for both sides three blocks take 75 s; with 10 turns, 15 s."""
     monkeypatch.setattr(limits, "TURN_PLANNED", 10)
-    monkeypatch.setattr(limits, "TURN_LEAST_NS", 500_000_000)
+    monkeypatch.setattr(limits, "TURN_LEAST_NS", 200_000_000)
+    monkeypatch.setattr(limits, "TURN_ROUND_NS", 500_000_000)
     planned, lacks_s = plan_within([Warmed(1e6, 900.0, 4, 2, 2)] * 2, 0, 20, left_s)
     assert planned.turns.rounds == rounds
     assert (lacks_s <= 0) is fits

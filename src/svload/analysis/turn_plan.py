@@ -48,6 +48,11 @@ def least_rounds(config: CaseConfig) -> int:
     return limits.TURN_PLANNED if config.starts_servers else limits.TURN_STRETCH
 
 
+def least_load_ns(duration_ns: int, rounds: int) -> int:
+    """Return how long each side is loaded in a block: short turns are more than `rounds`."""
+    return max(duration_ns, rounds * limits.TURN_ROUND_NS)
+
+
 def shortened(rounds: int) -> int:
     """Return the rounds of a block where time is short."""
     return min(rounds, limits.TURN_PLANNED)
@@ -65,7 +70,7 @@ def turn_plan(
 
     A turn holds enough requests that count, excluding the first one of each connection after an off time.
     Beyond `TURN_MOST_NS` the p99 asks for no more than leaves half of a turn measured. `duration_ns` and
-    `rounds`: how long, and in how many turns, each side is loaded at least; short turns are more.
+    `rounds`: how long, and in how many turns, each side is loaded at least.
     """
     by_p99_ns = limits.TURN_P99S * p99_ns
     by_p99_ns = min(by_p99_ns, max(limits.TURN_MOST_NS, 2 * sum(unmeasured_ns(p99_ns))))
@@ -79,8 +84,7 @@ def turn_plan(
     low_ns, high_ns = limits.TURN_PAUSE_NS
     pause_ns = min(max(limits.TURN_PAUSE * p99_ns, low_ns), high_ns)
     length_ns = ceil(least_ns / step_ns) * step_ns
-    load_ns = max(duration_ns, rounds * limits.TURN_ROUND_NS)
-    rounds = max(rounds, ceil(load_ns / length_ns))
+    rounds = max(rounds, ceil(duration_ns / length_ns))
     if per_s > 0:
         counted = per_s * (length_ns - sum(unmeasured_ns(p99_ns))) / 1e9 - connections
         rounds = max(rounds, ceil(limits.TURN_BLOCK_HOLDS / counted))
@@ -119,7 +123,8 @@ def expected_turns(lock: Lock, configs: Mapping[str, CaseConfig]) -> dict[str, A
     if not sets:
         return None
     rounds = max(map(least_rounds, configs.values()))
-    least = turn_plan(0.0, 0.0, duration_ns=lock.measure.duration_ns, rounds=rounds)
+    load_ns = least_load_ns(lock.measure.duration_ns, rounds)
+    least = turn_plan(0.0, 0.0, duration_ns=load_ns, rounds=rounds)
     return {
         "sides": sets,
         "rounds": least.rounds,

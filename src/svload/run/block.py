@@ -17,7 +17,7 @@ from math import ceil, inf
 from typing import Any
 
 from svload.analysis import limits
-from svload.analysis.turn_plan import TurnPlan, least_rounds, shortened, turn_plan, turns_of
+from svload.analysis.turn_plan import TurnPlan, least_load_ns, least_rounds, shortened, turn_plan, turns_of
 from svload.drive.generators import Load, Progress
 from svload.drive.share.cut import Share
 from svload.drive.share.timeline import Timeline, timeline
@@ -70,7 +70,7 @@ def plan_within(
         blocks_s = limits.CLAIM_BLOCKS * planned.turns.seconds(len(warmed))
         return blocks_s + (limits.CLAIM_BLOCKS - 1) * between_s - left_s
 
-    planned = plan_turns(warmed, duration_ns, rounds)
+    planned = plan_turns(warmed, least_load_ns(duration_ns, rounds), rounds)
     if lacks_s(planned) > 0:
         planned = plan_turns(warmed, 0, shortened(rounds))
     return planned, lacks_s(planned)
