@@ -14,7 +14,7 @@ from svload.model.study import CaseConfig
 from svload.model.units import show_duration, show_number, show_percent, show_size
 
 TIMED_OUT = "> timeout"
-"""How the reason begins where so many requests failed that the number lies beyond the timeout; code decides
+"""How the reason begins where too many requests failed for the number to lie within the timeout; code decides
 by the reason's code."""
 _UPPER, _LOWER, _EXACT = ("<", "<=", "=="), (">", ">=", "=="), ("==", "!=")
 _NO_SUCH_NUMBER = ("not measured", "in stages", "no request", "no looks-up")

@@ -12,7 +12,7 @@ from math import ceil, sqrt
 from statistics import fmean
 
 from svload.analysis.phases import AFTER_TRIALS, BEFORE_TRIALS
-from svload.analysis.turn_plan import least_load_ns, least_rounds, sides_of, turn_plan
+from svload.analysis.turn_plan import least_plan, least_rounds, sides_of
 from svload.model.costs import Costs
 from svload.model.events import Event
 from svload.model.executors import ClosedLoop, FixedWork, OpenLoop
@@ -98,9 +98,7 @@ def load_seconds(config: CaseConfig) -> float:
     ramp_s, duration_ns = config.ramp_ns / 1e9, config.measure.duration_ns
     if config.measure.order != "turns":
         return ramp_s + duration_ns / 1e9
-    rounds = least_rounds(config)
-    plan = turn_plan(0.0, 0.0, duration_ns=least_load_ns(duration_ns, rounds), rounds=rounds)
-    return ramp_s + plan.seconds(sides=1)
+    return ramp_s + least_plan(duration_ns, least_rounds(config)).seconds(sides=1)
 
 
 def size_of_run(lock: Lock, configs: Mapping[str, CaseConfig]) -> float:

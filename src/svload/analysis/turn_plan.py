@@ -91,6 +91,11 @@ def turn_plan(
     return TurnPlan(length_ns, ceil(pause_ns), rounds)
 
 
+def least_plan(duration_ns: int, rounds: int) -> TurnPlan:
+    """Return the shortest turns of a block, before any warm-up."""
+    return turn_plan(0.0, 0.0, duration_ns=least_load_ns(duration_ns, rounds), rounds=rounds)
+
+
 def turns_of(plan: TurnPlan, sides: int, seed: int, block: int) -> list[tuple[Turn, ...]]:
     """Return the turns of each side in a block, from 0. The order within each round is drawn at random."""
     found: list[list[Turn]] = [[] for _ in range(sides)]
@@ -123,8 +128,7 @@ def expected_turns(lock: Lock, configs: Mapping[str, CaseConfig]) -> dict[str, A
     if not sets:
         return None
     rounds = max(map(least_rounds, configs.values()))
-    load_ns = least_load_ns(lock.measure.duration_ns, rounds)
-    least = turn_plan(0.0, 0.0, duration_ns=load_ns, rounds=rounds)
+    least = least_plan(lock.measure.duration_ns, rounds)
     return {
         "sides": sets,
         "rounds": least.rounds,

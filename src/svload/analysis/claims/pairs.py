@@ -384,7 +384,7 @@ def counts_of(trial: TrialResult, name: str) -> float | None:
 
 
 def timed_out(estimate: Estimate | None) -> bool:
-    """Return whether so many requests failed that the number lies beyond the timeout: worse than any
+    """Return whether too many requests failed for the number to lie within the timeout: worse than any
     number."""
     return estimate is not None and estimate.value is None and estimate.why in ("time-out", "not recovered")
 

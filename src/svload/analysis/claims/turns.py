@@ -134,11 +134,9 @@ def by_turn(requests: Requests, turns: Turns, counts: NDArray[np.bool_]) -> tupl
 def in_flight(requests: Requests, turns: Turns, p99_ns: float) -> NDArray[np.bool_]:
     """Return for each turn whether a request that had its slot then was still in flight after the next turn's
     head, when that turn's requests count: during the head (`measured`) it changes no number."""
-    had_slot = requests.ready_ns >= 0
-    at = turns.of(np.where(had_slot, requests.ready_ns, requests.due_ns))
+    at = turns.of(requests.ready_ns)
     head_ns, _ = unmeasured_ns(p99_ns)
-    ended_late = (requests.done_ns < 0) | (requests.done_ns > turns.next_ns[at] + head_ns)
-    late = (at >= 0) & had_slot & ended_late
+    late = (at >= 0) & ((requests.done_ns < 0) | (requests.done_ns > turns.next_ns[at] + head_ns))
     return np.bincount(at[late], minlength=len(turns.begin_ns)) > 0
 
 
