@@ -316,10 +316,7 @@ def usage_of_all(both: Both) -> OwnTable:
         "Mean over cases in each block, t over blocks."
     )
     return own_table(
-        "Fig. 5: is it almost the same?",
-        note,
-        "service|of|after / before|almost the same",
-        rows,
+        "Fig. 5: is it almost the same?", note, "service|of|after / before|almost the same", rows
     )
 
 

@@ -272,13 +272,7 @@ def of_memory(run: Findings, ask: Ask) -> Iterator[OwnTable]:
         trials = [trial for trial in run.trials if trial.case == case.case]
         peaks = (size(peak(trials, service)) for service in SERVICES)
         rows.append(
-            (
-                case.levels["limits"],
-                case.levels["stored"],
-                died(trials),
-                *peaks,
-                rate(known(case, ANSWERED)),
-            )
+            (case.levels["limits"], case.levels["stored"], died(trials), *peaks, rate(known(case, ANSWERED)))
         )
     note = (
         "Trials in which a service, or a process of it, was ended, over all trials. Peaks are the largest resident memory of any trial; what ends within "

@@ -66,10 +66,7 @@ def test_loopback_needs_no_permission_and_a_named_host_has_it():
     assert allowed_blocks([outside]) == ["127.0.0.0/8", "::1/128", "10.1.2.3/32"]
 
 
-@pytest.mark.parametrize(
-    ("listening", "address"),
-    [((), V4), ((V4,), V4), ((V6,), V6), ((V6, V4), V4)],
-)
+@pytest.mark.parametrize(("listening", "address"), [((), V4), ((V4,), V4), ((V6,), V6), ((V6, V4), V4)])
 def test_localhost_is_where_its_server_listens(listening: tuple[str, ...], address: str):
     """Many current servers listen at ::1 only."""
     with ExitStack() as servers:

@@ -120,10 +120,7 @@ def serving(
 
 @pytest.fixture(scope="module", params=["as the paper", "mended"])
 def servers(
-    request: pytest.FixtureRequest,
-    built: Path,
-    database: Path,
-    tmp_path_factory: pytest.TempPathFactory,
+    request: pytest.FixtureRequest, built: Path, database: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Servers]:
     pooled = request.param == "mended"
     with serving(built, database, tmp_path_factory.mktemp("servers"), pooled=pooled) as made:

@@ -15,16 +15,7 @@ Models = list[tuple[str, type[Any]]]
 
 def files() -> Models:
     """Return every file of a run that is an artefact, by its name in the reference."""
-    from svload.model import (
-        certificates,
-        facts,
-        load_summary,
-        plan,
-        results,
-        seals,
-        stacks,
-        study,
-    )
+    from svload.model import certificates, facts, load_summary, plan, results, seals, stacks, study
     from svload.tables.own import OwnTables
 
     return [

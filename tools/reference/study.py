@@ -35,11 +35,7 @@ def make() -> str:
             "traffic.NAME with executor shared-iterations or per-vu-iterations",
             traffic.IterationsGroup,
         ),
-        (
-            "A traffic group, open loop",
-            "traffic.NAME with executor constant-arrival-rate",
-            traffic.OpenGroup,
-        ),
+        ("A traffic group, open loop", "traffic.NAME with executor constant-arrival-rate", traffic.OpenGroup),
         ("In stages, open loop", "traffic.NAME with executor ramping-arrival-rate", traffic.RampingRateGroup),
         ("A stage of users", "stages[] of ramping-vus", traffic.VusStage),
         ("A stage of a rate", "stages[] of ramping-arrival-rate", traffic.RateStage),

@@ -179,12 +179,7 @@ def _begun_late(monitors: Monitors) -> Iterator[Disturbance]:
             yield Disturbance("hiccups", 0.0, first_ns, thread, first_ns / 1e9)
 
 
-def _rates(
-    check: str,
-    of: Mapping[str, Series],
-    weak: float,
-    least_s: float = 0.0,
-) -> Iterator[Disturbance]:
+def _rates(check: str, of: Mapping[str, Series], weak: float, least_s: float = 0.0) -> Iterator[Disturbance]:
     """Return the looks in which a counter grew faster than its limit allows, and by more than `least_s`.
 
     A gap is no longer than the total wait of a thread in a look, and gaps below `least_s` are no disturbance.
@@ -193,13 +188,7 @@ def _rates(
         length_s, grown = np.diff(series.at) / 1e9, np.diff(series.values)
         share = grown / np.maximum(length_s, 1e-9)
         for at in np.flatnonzero((share > weak) & (grown > least_s)):
-            yield Disturbance(
-                check,
-                float(series.at[at]),
-                float(series.at[at + 1]),
-                place,
-                float(grown[at]),
-            )
+            yield Disturbance(check, float(series.at[at]), float(series.at[at + 1]), place, float(grown[at]))
 
 
 def _steals(stolen: Mapping[str, Series]) -> Iterator[Disturbance]:

@@ -179,10 +179,7 @@ def _drain_s(config: CaseConfig, costs: Mapping[str, Costs]) -> float:
         cost = costs.get(host, Costs())
         return (cost.hits_per_s if host in warmed else None) or cost.answers_per_s
 
-    slowest_s = max(
-        (users / answers_per_s(host) for host, users in busy.items()),
-        default=0.0,
-    )
+    slowest_s = max((users / answers_per_s(host) for host, users in busy.items()), default=0.0)
     return min(slowest_s, max((group.longest_timeout_ns for group in config.groups), default=0) / 1e9)
 
 

@@ -108,13 +108,7 @@ def _shares(series: Series, bound: Series | float, counter: bool) -> _Use | None
 
 
 def _judged(
-    service: str,
-    monitor: str,
-    limit: Limit,
-    entity: str,
-    found: _Use,
-    waiting: Series | None,
-    window: Window,
+    service: str, monitor: str, limit: Limit, entity: str, found: _Use, waiting: Series | None, window: Window
 ) -> Iterator[LimitUse]:
     inside = (found.at >= window.low_ns) & (found.at <= window.high_ns)
     if not inside.any():

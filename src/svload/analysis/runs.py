@@ -89,11 +89,4 @@ def _row(
 ) -> dict[str, Any]:
     shown = f" is {ratio:.3g} × the first run's" if ratio is not None else " has no ratio"
     sentence = f"{case}: {metric}{shown}, {note}."
-    return {
-        "case": case,
-        "metric": metric,
-        "ratio": ratio,
-        "n": n or [],
-        "note": note,
-        "sentence": sentence,
-    }
+    return {"case": case, "metric": metric, "ratio": ratio, "n": n or [], "note": note, "sentence": sentence}

@@ -59,11 +59,7 @@ def shortened(rounds: int) -> int:
 
 
 def turn_plan(
-    p99_ns: float,
-    per_s: float,
-    connections: int = 0,
-    duration_ns: int = 0,
-    rounds: int = limits.TURN_PLANNED,
+    p99_ns: float, per_s: float, connections: int = 0, duration_ns: int = 0, rounds: int = limits.TURN_PLANNED
 ) -> TurnPlan:
     """Plan the turns from the warm-up: the slower side's p99, and the least rate of requests of a side (0:
     not known).

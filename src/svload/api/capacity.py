@@ -294,9 +294,7 @@ def _needed(ask: CapacityAsk, least: int, most: int) -> int | None:
         return None
     if ask.until:
         raise fail(
-            "usage",
-            reason="--at-least needs a criterion, which --until doesn't have",
-            hint="Write --that.",
+            "usage", reason="--at-least needs a criterion, which --until doesn't have", hint="Write --that."
         )
     if not least <= ask.at_least <= most:
         raise fail(

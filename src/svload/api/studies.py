@@ -284,11 +284,7 @@ def _open_groups(configs: Mapping[str, CaseConfig]) -> list[dict[str, Any]]:
 
 
 def run_study(
-    study_path: str,
-    choices: Choices,
-    emit: Emit,
-    abort_if: AbortIf = _never,
-    early: EarlyHands | None = None,
+    study_path: str, choices: Choices, emit: Emit, abort_if: AbortIf = _never, early: EarlyHands | None = None
 ) -> RunResult:
     """Run a study from its first trial to its report. Raises SvloadError before anything is started; later
     failures are in the result.

@@ -183,9 +183,7 @@ class KitOptions(BaseModel):
     )
     nofile: int | None = option(None, ge=1, doc="soft limit of open files of each process that it starts")
     nofile_hard: int | None = option(
-        None,
-        ge=1,
-        doc="hard limit of open files of each process, up to which it may raise its soft limit",
+        None, ge=1, doc="hard limit of open files of each process, up to which it may raise its soft limit"
     )
     needs: Annotated[list[str], BeforeValidator(_alone_or_listed)] = option(
         [], doc="services that must be up first; one referred to as ${db.port} is needed anyway"

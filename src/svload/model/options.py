@@ -90,12 +90,10 @@ class GroupOptions(EngineOptions):
         ),
     ] = 1
     graceful_stop_ns: Annotated[
-        int | None,
-        Option("how long to wait at the end for requests in progress; default: their timeout"),
+        int | None, Option("how long to wait at the end for requests in progress; default: their timeout")
     ] = None
     record: Annotated[
-        Literal["auto", "rows", "histogram"],
-        Option("rows: one row per request; auto: rows up to 1,000/s"),
+        Literal["auto", "rows", "histogram"], Option("rows: one row per request; auto: rows up to 1,000/s")
     ] = "auto"
     spin_ns: Annotated[
         int,

@@ -20,14 +20,7 @@ from typing import TYPE_CHECKING, Any
 from svload.analysis.estimate import load_seconds
 from svload.analysis.turn_plan import seconds_apart
 from svload.drive.packing import name_of, packed
-from svload.host import (
-    Agent,
-    CoreSplit,
-    describe_machine,
-    labs_dir,
-    machine_lock,
-    split_cores,
-)
+from svload.host import Agent, CoreSplit, describe_machine, labs_dir, machine_lock, split_cores
 from svload.host.machine.conditions import machine
 from svload.host.machine.preflight import preflight
 from svload.lab import Lab, machines_of, needs_own_network
@@ -331,12 +324,7 @@ class _Execution:
         left = sum(one.trial not in sealed for one in planned) / max(len(planned), 1)
         need = self.options.need_bytes * DISK_RESERVE * left
         if need > free:
-            raise fail(
-                "disk-full",
-                need=show_size(need),
-                path=self.run.path,
-                free=show_size(free),
-            )
+            raise fail("disk-full", need=show_size(need), path=self.run.path, free=show_size(free))
 
     def _look_round(self) -> None:
         """Warn of a shared machine, or wait until it is quiet: before the servers and the load start, whose

@@ -6,13 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from svload.drive.targets import (
-    Target,
-    parse_connect_to,
-    parse_url,
-    resolve_target,
-    system_authorities,
-)
+from svload.drive.targets import Target, parse_connect_to, parse_url, resolve_target, system_authorities
 from svload.model.errors import Problem, SvloadError
 from svload.model.facts import Endpoint
 from svload.model.study import CaseConfig

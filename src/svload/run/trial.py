@@ -225,12 +225,7 @@ class TrialRun:
         """Sample the service's stacks beside the load, if this is the sampled trial."""
         bench = self.bench
         return sampling(
-            bench.agent,
-            bench.server_cores,
-            bench.lab.facts(),
-            self.config,
-            self.plan,
-            self.notice,
+            bench.agent, bench.server_cores, bench.lab.facts(), self.config, self.plan, self.notice
         )
 
     def _all_alive(self, offset_s: float | None = None) -> None:
@@ -355,10 +350,7 @@ class TrialRun:
         self.bench.attach()
         facts = self.bench.lab.facts()
         return {
-            service: {
-                "restarted": restarted,
-                "pids": [process.pid for process in facts[service].processes],
-            }
+            service: {"restarted": restarted, "pids": [process.pid for process in facts[service].processes]}
             for service in services
         }
 
@@ -412,10 +404,7 @@ class TrialRun:
         bench = self.bench
         bound_s = RESTLESS_S if bench.restless else BOUND_S
         rests = wait_for_rest(
-            roots_of(bench.lab.facts()),
-            self.notice,
-            lambda: bench.should_stop() or bench.overdue,
-            bound_s,
+            roots_of(bench.lab.facts()), self.notice, lambda: bench.should_stop() or bench.overdue, bound_s
         )
         bench.restless = not rests
 

@@ -112,10 +112,7 @@ def _clashes(data: Mapping[str, Any]) -> Iterable[Mistake]:
         for name in section_of(data, first):
             if name in section_of(data, second):
                 yield bad_value(
-                    (second, name),
-                    f"the name is already used under {first}",
-                    name,
-                    "Take another name.",
+                    (second, name), f"the name is already used under {first}", name, "Take another name."
                 )
     taken = variables(data)
     for section in ("factors", "feeders"):

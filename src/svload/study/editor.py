@@ -33,11 +33,7 @@ def json_schema(kits: Mapping[str, Json] | None = None) -> Json:
         "additionalProperties": False,
     }
     schema["properties"]["profiles"]["additionalProperties"] = {"$ref": "#/$defs/profile"}
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **schema,
-        "title": "svload study",
-    }
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "svload study"}
 
 
 def _service(kit: str, options: Json, definitions: Json) -> Json:

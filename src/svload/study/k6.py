@@ -68,10 +68,7 @@ METRICS: dict[str, K6Metric] = {
     "vus_max": K6Metric(apart=_ASKED),
 }  # fmt: skip
 """k6's built-in metrics."""
-_OURS: dict[str, K6Metric] = {
-    "response": K6Metric(time="response"),
-    "service": K6Metric(time="service"),
-}
+_OURS: dict[str, K6Metric] = {"response": K6Metric(time="response"), "service": K6Metric(time="service")}
 """Metrics of svload that may also stand before k6's expression."""
 
 

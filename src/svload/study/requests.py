@@ -53,10 +53,7 @@ def read_request(
     if other_scheme and not split:
         return [
             bad_value(
-                url_path,
-                "expected the scheme http or https",
-                other_scheme[1],
-                "Write http://service/path.",
+                url_path, "expected the scheme http or https", other_scheme[1], "Write http://service/path."
             )
         ]
     if not split or re.search(r"[\x00-\x1f\x7f]", url.strip()):

@@ -200,8 +200,7 @@ class StepPart(Part):
     reset: Texts | None = Field(None, description="services that are returned to their initial state")
     restart: Texts | None = Field(None, description="services that are restarted, with those that need them")
     drop_cache: Texts | None = Field(
-        None,
-        description="services whose files are dropped from the page cache; each trial checks this",
+        None, description="services whose files are dropped from the page cache; each trial checks this"
     )
     warm: str | None = Field(None, description="the feeder whose rows are each requested once")
     through: str | None = Field(None, description="the service to which these requests are sent")
@@ -214,8 +213,7 @@ class StepPart(Part):
         "trial's numbers",
     )
     lasts: SpanNs | None = Field(
-        None,
-        description="how long a population lasts; for a fixed amount of work its time limit (10 min)",
+        None, description="how long a population lasts; for a fixed amount of work its time limit (10 min)"
     )
 
     @model_validator(mode="after")
@@ -282,12 +280,7 @@ Factors = Annotated[
         Annotated[
             Any,
             WithJsonSchema(
-                {
-                    "anyOf": [
-                        {"type": "array", "minItems": 1},
-                        {"type": "object", "minProperties": 1},
-                    ]
-                }
+                {"anyOf": [{"type": "array", "minItems": 1}, {"type": "object", "minProperties": 1}]}
             ),
         ],
     ],

@@ -60,9 +60,7 @@ class FaultPart(Part):
     start: Texts | None = Field(None, description="those to start again, after stop or kill")
     pause: Texts | None = Field(None, description="those to pause for that time (SIGSTOP)")
     limit: dict[str, LimitsPart] | None = Field(
-        None,
-        description="service: {cpus, memory, pids, disk_rate, link}, its new limits",
-        min_length=1,
+        None, description="service: {cpus, memory, pids, disk_rate, link}, its new limits", min_length=1
     )
     lasts: SpanNs | None = Field(
         None,

@@ -12,11 +12,7 @@ from svload.study.mistakes import Mistake, bad_value, unknown_name
 from svload.study.references import refers
 from svload.study.tree import Path, dicts_of, mappings_of, section_of, sequence_of
 
-_ON_SERVICES = {
-    "reset": "restore any state of it",
-    "restart": "restart it",
-    "drop_cache": "know its files",
-}
+_ON_SERVICES = {"reset": "restore any state of it", "restart": "restart it", "drop_cache": "know its files"}
 """Steps before a trial that name services → what cannot be done with a service that svload did not start."""
 
 

@@ -54,9 +54,7 @@ def _executor(part: schema_traffic.GroupPart) -> Executor:
             return ConstantArrivalRate(rate_rps=part.rate, ramp_up_ns=part.ramp_up, **_arriving(part))
         case schema_traffic.RampingRateGroup():
             return RampingArrivalRate(
-                start_rate_rps=part.start_rate,
-                stages=_stages(part.stages, part.hold_for),
-                **_arriving(part),
+                start_rate_rps=part.start_rate, stages=_stages(part.stages, part.hold_for), **_arriving(part)
             )
         case schema_traffic.RampingVusGroup():
             return RampingVus(

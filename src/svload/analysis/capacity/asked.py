@@ -9,13 +9,7 @@ from statistics import geometric_mean, mean
 from types import MappingProxyType
 from typing import Literal
 
-from svload.analysis.capacity.readings import (
-    Measured,
-    as_measured,
-    gone_from,
-    is_unanswered,
-    measured,
-)
+from svload.analysis.capacity.readings import Measured, as_measured, gone_from, is_unanswered, measured
 from svload.analysis.capacity.search import (
     Answer,
     Progress,

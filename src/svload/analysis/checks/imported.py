@@ -66,11 +66,7 @@ class ImportedLittle(Check):
         if not imported.single:
             late = "L > N, late completions counted: requests count in the second in which they ended"
             return self.result(
-                "WEAK",
-                f"{sentence} ({late}).",
-                worst_share,
-                limits.TABLE_BIAS,
-                "Import single requests.",
+                "WEAK", f"{sentence} ({late}).", worst_share, limits.TABLE_BIAS, "Import single requests."
             )
         return self.result(
             "REFUSED",

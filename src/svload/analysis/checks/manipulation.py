@@ -127,9 +127,7 @@ def connection_reuse(trial: TrialData, context: Context) -> Part:
     ends = [service_of(one) for one in disturbing(trial) if one.do in ENDS_PROCESSES]
     found = [
         _used(
-            group,
-            group.name in context.compared_reuse,
-            sum(service in group.spec.hosts for service in ends),
+            group, group.name in context.compared_reuse, sum(service in group.spec.hosts for service in ends)
         )
         for group in context.groups
     ]

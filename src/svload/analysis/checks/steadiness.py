@@ -115,8 +115,7 @@ class Steadiness(Check):
             )
         if not found and all(group.shape != "constant" for group in context.calm):
             return self.result(
-                "VALID",
-                "No group has a steady state: the load comes in stages or is a fixed amount of work.",
+                "VALID", "No group has a steady state: the load comes in stages or is a fixed amount of work."
             )
         if not found:
             return self.result("VALID", "There are too few observations to detect drift.")

@@ -395,10 +395,9 @@ def _what(name: LimitName) -> str:
 
 def _beside(curve: LoadCurve, limit: LoadLimit) -> str:
     first, last = (_value(limit.name, point.at) for point in (curve.points[0], curve.points[-1]))
-    return {
-        "below": f"below the lowest of {first}",
-        "above": f"above the highest of {last}",
-    }.get(limit.state, f"and its interval reaches beyond {first} to {last}")
+    return {"below": f"below the lowest of {first}", "above": f"above the highest of {last}"}.get(
+        limit.state, f"and its interval reaches beyond {first} to {last}"
+    )
 
 
 def _because(first: DemandFound | None, limit: LoadLimit) -> str:

@@ -37,12 +37,7 @@ def probe(
     from svload import api
 
     ask = api.QuickLoad(
-        url,
-        method=method,
-        headers=tuple(header or ()),
-        data=data,
-        insecure=insecure,
-        keep_alive=keep_alive,
+        url, method=method, headers=tuple(header or ()), data=data, insecure=insecure, keep_alive=keep_alive
     )
     with load_live(0.0, quiet=False) as emit:
         emit(Event("run-started"))

@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     from svload.api.fleet import FleetResult, MachineReport
 
 app = App(
-    help="Manage svload on the machines of an Ansible inventory.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
+    help="Manage svload on the machines of an Ansible inventory.", no_args_is_help=True, rich_markup_mode=None
 )
 INVENTORY = typer.Option(
     ..., "--inventory", "-i", help="An Ansible inventory with the groups generators, servers and sites."

@@ -10,11 +10,7 @@ from svload.cli.commands.studies import AUTHORISE, JSON, PROFILE, TRUST
 from svload.cli.output import live, print_json, report_leftover
 from svload.cli.plain import App
 
-app = App(
-    help="Run a study's servers without a run.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+app = App(help="Run a study's servers without a run.", no_args_is_help=True, rich_markup_mode=None)
 STUDY = typer.Argument(help="The study's folder or file.")
 
 

@@ -235,9 +235,7 @@ def _executor(group: Group, part: int, places: Places | None) -> spec.ExecutorSp
         case SharedIterations() | PerVuIterations():
             kind = spec.SharedIterations if isinstance(executor, SharedIterations) else spec.PerVuIterations
             return kind(
-                **_users(executor, group, part),
-                spread_ns=executor.spread_ns,
-                iterations=executor.iterations,
+                **_users(executor, group, part), spread_ns=executor.spread_ns, iterations=executor.iterations
             )
         case RampingVus():
             stages = _stages(executor.stages, whole=True)

@@ -107,11 +107,7 @@ class _Workers:
             os.close(tickets[0])
 
     def _fork(
-        self,
-        function: Callable[[Any], Any],
-        items: Sequence[Any],
-        tickets: tuple[int, int],
-        before: set[Any],
+        self, function: Callable[[Any], Any], items: Sequence[Any], tickets: tuple[int, int], before: set[Any]
     ) -> None:
         parent = os.getpid()
         end, out = os.pipe()

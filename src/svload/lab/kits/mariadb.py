@@ -52,8 +52,7 @@ class MariadbOptions(KitOptions):
         "lab", doc="the user's password: only for this private server, since it is recorded"
     )
     sql: str | None = option(
-        None,
-        doc="an SQL file next to the study that creates tables and rows; run by the administrator",
+        None, doc="an SQL file next to the study that creates tables and rows; run by the administrator"
     )
     connections: int = option(151, ge=1, change="live", doc="maximum number of connections (max_connections)")
     buffer_pool: SizeBytes = option(

@@ -102,8 +102,7 @@ class Redis(Server):
     harmless = frozenset({"connections", "item_memory", "eviction", "io_threads"})
     harmless_tuning = _HARMLESS
     permits = Permits(
-        "commands that read and write keys, by the access list of its default user",
-        READS["redis"] | _WRITING,
+        "commands that read and write keys, by the access list of its default user", READS["redis"] | _WRITING
     )
     programs = {"redis-server": "redis-server"}
     counted = ("requests", "hits", "misses", "connections")

@@ -337,9 +337,7 @@ def _responses_over_time(
         return dict.fromkeys((*_LEAST_FOR, "slowest"), nothing)
     first, width = int(bucket.min()), int(bucket.max() - bucket.min()) + 1
     counts = np.bincount(
-        at * width + bucket - first,
-        weights=histograms["count"][mine],
-        minlength=bins * width,
+        at * width + bucket - first, weights=histograms["count"][mine], minlength=bins * width
     ).reshape(bins, width)
     found = {}
     for name, (p, least) in _LEAST_FOR.items():

@@ -201,9 +201,7 @@ def _unusual_means(trial: TrialDigest, digests: Sequence[TrialDigest]) -> tuple[
     return _most_unusual(found)
 
 
-def _most_unusual(
-    found: Sequence[tuple[Resource, NDArray[np.float64], _Usual]],
-) -> tuple[Unusual, ...]:
+def _most_unusual(found: Sequence[tuple[Resource, NDArray[np.float64], _Usual]]) -> tuple[Unusual, ...]:
     ranked = []
     for resource, values, (middle, sigma) in found:
         least = max(MOMENT_LIMIT * sigma, _LEAST_RESOURCE_CHANGE * abs(middle), 1e-9)

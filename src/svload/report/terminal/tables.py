@@ -55,11 +55,7 @@ _MANY = 4
 
 
 def show_findings(
-    findings: Findings,
-    files: Mapping[str, Path],
-    out: Console | None = None,
-    *,
-    code: ExitCode | None = None,
+    findings: Findings, files: Mapping[str, Path], out: Console | None = None, *, code: ExitCode | None = None
 ) -> None:
     """Print the answer, one line per comparison; all doubts in one line; the cases; the files; last the exit
     code, if given, with its reason. On stdout, or on `out`.

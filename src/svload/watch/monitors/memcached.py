@@ -60,11 +60,7 @@ class MemcachedMonitor(ConnectedMonitor):
             verdict=False,
         ),
         Refusal(
-            "evictions_total",
-            "items thrown out for lack of memory",
-            "storage",
-            kind="lost",
-            verdict=False,
+            "evictions_total", "items thrown out for lack of memory", "storage", kind="lost", verdict=False
         ),
     )
     attaches = ("memcached", "address", "port")

@@ -38,12 +38,7 @@ class NginxMonitor(ConnectedMonitor):
     # Each worker's count includes its listening sockets.
     limits = (
         Limit(
-            "worker connections",
-            "connections",
-            "connections_open",
-            "connections_limit",
-            at=0.95,
-            brief=True,
+            "worker connections", "connections", "connections_open", "connections_limit", at=0.95, brief=True
         ),
     )
     refusals = (

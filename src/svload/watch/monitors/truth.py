@@ -54,11 +54,7 @@ class TruthMonitor(ConnectedMonitor):
     refusals = (
         Refusal("queue_dropped_total", "requests refused for a full queue", "workers"),
         Refusal(
-            "accept_pauses_total",
-            "times that accepting stopped",
-            "connections",
-            kind="waited",
-            verdict=False,
+            "accept_pauses_total", "times that accepting stopped", "connections", kind="waited", verdict=False
         ),
     )
     attaches = ("truth", "url")
