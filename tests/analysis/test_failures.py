@@ -10,6 +10,7 @@ from tests.evolve import evolve
 from tests.results import case_of
 
 from svload.analysis.failures import failures_of
+from svload.analysis.sentences import unlike_answers
 from svload.model.executors import ConstantVus
 from svload.model.faults import Fault
 from svload.model.results import (
@@ -139,17 +140,48 @@ def test_failures_lead_unless_they_are_few_or_allowed(
     assert row.beside == beside
 
 
+BUILDS = Claim(name="B against A", factor="build", baseline="a", treatment="b", metric="shop.success_rate", pairs=(("Z", "A"),), blocks=6,
+               ratio=Estimate(value=0.99), p=None, p_adjusted=None, mde=None, sentence="told",
+               gate=Gate(text="worse by more than 0.1 %", outcome="fail"))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("baseline", "treatment", "codes"),
+    [
+        ({"200": 900}, {"301": 900}, "a: 200; b: 301"),
+        ({"200": 900, "304": 100}, {"200": 990, "204": 10}, "a: 200, 304; b: 200, 204"),
+        ({"200": 900}, {"200": 900}, None),
+        ({"200": 900}, {"200": 892, "301": 8}, None),
+        ({"200": 900, "304": 9}, {"200": 1, "304": 900}, None),
+        ({"200": 900}, {"200": 500, "503": 400}, None),
+        ({"200": 900}, {}, None),
+    ],
+    ids=["a redirect", "another status each", "alike", "too few", "both have both", "failures", "no answer"],
+)
+def test_sides_that_answer_differently_are_named(
+    baseline: dict[str, int], treatment: dict[str, int], codes: str | None
+) -> None:
+    groups = {
+        case: GroupSummary.model_construct(status=status)
+        for case, status in (("Z", baseline), ("A", treatment))
+    }
+    summaries = [TrialSummary.model_construct(case=case, groups=(group,)) for case, group in groups.items()]
+    told = [one.sentence for one in unlike_answers((BUILDS, BUILDS), summaries)]
+    assert told == (
+        [f"The compared sides answer with different statuses ({codes}): check that both do the same work."]
+        if codes
+        else []
+    )
+
+
 def test_a_gate_on_success_that_failed_makes_them_lead() -> None:
-    claim = Claim(name="B against A", factor="build", baseline="a", treatment="b", metric="shop.success_rate", pairs=(("Z", "A"),), blocks=6,
-                  ratio=Estimate(value=0.99), p=None, p_adjusted=None, mde=None, sentence="told",
-                  gate=Gate(text="worse by more than 0.1 %", outcome="fail"))  # fmt: skip
     for metric, beside in (
         ("shop.success_rate", ""),
         ("shop.order.failed", ""),
         ("shop.login.failed", "few"),
         ("shop.response.p50", "few"),
     ):
-        gated = evolve(claim, metric=metric)
+        gated = evolve(BUILDS, metric=metric)
         assert [row.beside for row in found(wrong_orders(1, 9_999), claims=(gated,))] == [beside]
 
 

@@ -59,8 +59,8 @@ def only_run() -> Path:
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    """Run a server that answers at once; `/slow` after 30 ms, `/none` with 404, `/closed` not at all;
-    `/falls` and `/leaves` answer 50 requests, and then with 503 or not at all."""
+    """Run a server that answers at once; `/slow` and `/moved` after 30 ms, `/moved` with 301, `/none` with 404,
+    `/closed` not at all; `/falls` and `/leaves` answer 50 requests, and then with 503 or not at all."""
     counts: Counter[bytes] = Counter()
 
     def talk(connection: socket.socket) -> None:
@@ -72,22 +72,25 @@ def url() -> Iterator[str]:
             worn = counts[path] > 50
             if path == b"/closed" or (path == b"/leaves" and worn):
                 return
-            if path == b"/slow":
+            if path in (b"/slow", b"/moved"):
                 threading.Event().wait(SLOW_S)
-            status = b"404 Not Found" if path == b"/none" else b"200 OK"
-            status = b"503 Worn" if path == b"/falls" and worn else status
+            known = {b"/none": b"404 Not Found", b"/moved": b"301 Moved Permanently"}
+            status = b"503 Worn" if path == b"/falls" and worn else known.get(path, b"200 OK")
             connection.sendall(b"HTTP/1.1 " + status + b"\r\nContent-Length: 2\r\n\r\nok")
 
     with speaking(talk) as port:
         yield f"http://127.0.0.1:{port}"
 
 
-def test_a_slow_path_is_slower(url: str) -> None:
-    printed = json.loads(typed(f"{url}/fast", f"{url}/slow", *SHORT, "--json").stdout)
+@pytest.mark.parametrize(("slow", "unlike"), [("/slow", []), ("/moved", ["/fast: 200; /moved: 301"])])
+def test_a_slow_path_is_slower(url: str, slow: str, unlike: list[str]) -> None:
+    printed = json.loads(typed(f"{url}/fast", f"{url}{slow}", *SHORT, "--json").stdout)
     found = findings(only_run())
     assert found["complete"]
-    assert {case["levels"]["target"] for case in found["cases"]} == {"/fast", "/slow"}
-    assert [(one["baseline"], one["treatment"]) for one in found["claims"]] == [("/fast", "/slow")] * 2
+    assert {case["levels"]["target"] for case in found["cases"]} == {"/fast", slow}
+    assert [(one["baseline"], one["treatment"]) for one in found["claims"]] == [("/fast", slow)] * 2
+    told = [one["sentence"] for one in found["findings"] if one["kind"] == "status"]
+    assert [text.split("(")[1].split(")")[0] for text in told] == unlike
     assert all(one["ratio"]["value"] > 1 for one in found["claims"]), found["claims"]
     assert printed["run"] == str(only_run())
     assert "as these servers ran today" in printed["answer"]

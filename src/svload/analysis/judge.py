@@ -29,7 +29,7 @@ from svload.analysis.measures import measure_trial
 from svload.analysis.outages import healthy, of_all_requests, outages_of, whole_window
 from svload.analysis.ranges import Ranges, effect
 from svload.analysis.recovery import disturbing, fault_results, undisturbed
-from svload.analysis.sentences import findings_of, floor_told, late_bodies
+from svload.analysis.sentences import findings_of, floor_told, late_bodies, unlike_answers
 from svload.analysis.series import CaseCut, Cut, case_cut, own_cut, settled_ns, stops_of
 from svload.analysis.server import growing, overloaded_groups, saturated_levels, server_state
 from svload.analysis.stages import stages_of
@@ -304,7 +304,11 @@ def judge_run(
             lock,
             cases,
             results,
-            (*load_effects(lock, configs, cases, results, made), *late_bodies(configs, results)),
+            (
+                *unlike_answers(claims, summaries),
+                *load_effects(lock, configs, cases, results, made),
+                *late_bodies(configs, results),
+            ),
             curves,
             capacity,
         ),

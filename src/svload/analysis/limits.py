@@ -243,6 +243,8 @@ LATE_BODY_BYTES = 10_000
 """Mean size on the wire of responses that fit in the first flight of a connection (ten segments)."""
 LATE_BODY_CONNECTS = 0.1
 """Share of the requests that may connect first, which takes time before the request is written."""
+ANSWERED_OFTEN = 0.01
+"""Share of a side's answers from which a status that the other side never has is named."""
 GC_PAUSE = 0.10
 """Longest pause of a garbage collector over the smallest shown p99."""
 BACKLOG = 0.05

@@ -4,6 +4,7 @@ the data does not support."""
 from __future__ import annotations
 
 import re
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from statistics import median
@@ -17,7 +18,7 @@ from svload.analysis.stages import stage_findings
 from svload.model.capacity import CapacityResult
 from svload.model.certificates import AaCertificate
 from svload.model.load_curve import LoadCurve
-from svload.model.results import CaseResult, Estimate, Finding, TrialResult
+from svload.model.results import CaseResult, Claim, Estimate, Finding, TrialResult, TrialSummary
 from svload.model.study import CaseConfig, Lock
 from svload.model.traffic import Group
 from svload.model.units import show_duration, show_number, show_percent
@@ -179,6 +180,31 @@ def _late_body_s(group: Group, metrics: Mapping[str, Estimate]) -> float | None:
     if any(one.is_raw or one.follow_redirects or one.body is not None for one in group.requests):
         return None
     return service_s - first_s
+
+
+def unlike_answers(claims: Sequence[Claim], summaries: Sequence[TrialSummary]) -> Iterator[Finding]:
+    """Describe compared sides of which one answers with a status, such as a redirect's, that the other never
+    has: they do different work. Statuses of failures are described as failures."""
+    answers: dict[str, Counter[str]] = defaultdict(Counter)
+    for summary in summaries:
+        for group in summary.groups:
+            answers[summary.case] += Counter({code: n for code, n in group.status.items() if int(code) < 400})
+    for names, pairs in dict.fromkeys(((one.baseline, one.treatment), one.pairs) for one in claims):
+        cases = [dict.fromkeys(pair[side] for pair in pairs) for side in (0, 1)]
+        mine, other = (sum((answers[case] for case in side), Counter[str]()) for side in cases)
+        often = [
+            sorted(code for code in one if one[code] >= limits.ANSWERED_OFTEN * one.total())
+            for one in (mine, other)
+        ]
+        if all(often) and (set(often[0]) - set(other) or set(often[1]) - set(mine)):
+            codes = "; ".join(f"{name}: {', '.join(side)}" for name, side in zip(names, often, strict=True))
+            yield Finding(
+                kind="status",
+                sentence=f"The compared sides answer with different statuses ({codes}): check that both do the "
+                "same work.",
+                evidence=tuple(f"cases/{case}" for side in cases for case in side),
+                certainty="counted",
+            )
 
 
 def _died(cases: Sequence[CaseResult], trials: Sequence[TrialResult]) -> Iterator[Finding]:

@@ -32,7 +32,7 @@ _MOST_GATES = 3
 LIMITS_TITLE = "How reliable it is, and what remains undecided"
 _OWN_PLACE = ("planted", "gone", "capacity", "refused", "failures", "comparison", "threshold", "weak")
 """Kinds of findings that are shown elsewhere; only findings of earlier versions have the last five."""
-_BEFORE = ("death", "level", "fault")
+_BEFORE = ("death", "level", "fault", "status")
 """Kinds of findings shown before the comparisons."""
 _AFTER = ("server", "limit")
 """Kinds that explain an answer, shown last."""
