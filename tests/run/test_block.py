@@ -36,7 +36,7 @@ from svload.run.parts import _responses
 from svload.run.pauses import PauseReadings
 from svload.run.sides import SideHost, own_readings, side_names
 from svload.run.trial import TrialRun
-from svload.run.warming import Warmed, typical_p99_ns, warm_up
+from svload.run.warming import Warmed, confirmed, typical_p99_ns, warm_up
 from svload.store import RunDir, read_trial
 from svload.store.journal import read_events
 from svload.store.layout import TrialDir
@@ -353,6 +353,36 @@ def test_a_stall_in_the_warm_up_makes_no_turn_longer(rate: float, seconds: float
     assert p99_ns == pytest.approx(30e6 * np.exp(0.3 * 2.33), rel=0.25)
 
 
+@pytest.mark.parametrize(
+    ("p99s_ms", "again_ms", "planned_ms"),
+    [
+        ((12, 80), 14, (12, 14)),
+        ((80, 12), 70, (70, 12)),
+        ((12, 80), 90, (12, 80)),
+        ((12, 23), None, (12, 23)),
+        ((0, 80), None, (0, 80)),
+        ((12, 80, 79), None, (12, 80, 79)),
+    ],
+    ids=["a stall", "a slow server", "two stalls", "alike", "one answers nothing", "two slow servers"],
+)
+def test_a_side_that_is_far_slower_is_warmed_up_again(
+    p99s_ms: tuple[int, ...], again_ms: int | None, planned_ms: tuple[int, ...]
+) -> None:
+    def warmed(p99_ms: int) -> Warmed:
+        return Warmed(p99_ms * 1e6, 100.0, 0, 3_000 * MS, 1_000 * MS)
+
+    asked: list[str] = []
+
+    def again(side: str) -> Warmed:
+        asked.append(side)
+        return warmed(again_ms or 1)
+
+    found = confirmed({f"side {at}": warmed(one) for at, one in enumerate(p99s_ms)}, again)
+    assert [one.p99_ns / 1e6 for one in found.values()] == list(planned_ms)
+    assert asked == ([f"side {p99s_ms.index(80)}"] if again_ms else [])
+    assert sum(one.took_ns for one in found.values()) == 3_000 * MS * (len(found) + len(asked))
+
+
 class WarmingTrial:
     """A trial whose warm-up loads give planted results: how many responses, and whether it has settled."""
 
@@ -429,7 +459,7 @@ def test_a_side_that_only_times_out_ends_its_warm_up_with_its_first_load(tmp_pat
 
 @pytest.mark.parametrize(
     ("p99_s", "long"),
-    [(0.5, ""), (15.0, "each block takes 1 h 21 min (its turns are of 2 min 0 s, by a p99 of 15 s): ")],
+    [(0.5, ""), (15.0, "each block takes 1 h 21 min (turns last 2 min 0 s, because the p99 is 15 s): ")],
 )
 def test_a_long_block_is_announced(p99_s: float, long: str) -> None:
     """A server that answers in 15 s needs turns of two minutes; two URLs take twenty of them each."""

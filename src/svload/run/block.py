@@ -32,7 +32,7 @@ from svload.model.units import show_duration
 from svload.run.pauses import PauseReadings
 from svload.run.sides import is_of, own_readings, plain, sided
 from svload.run.trial import Readings, Stopped, TrialRun
-from svload.run.warming import ENOUGH, Warmed, warm_up, without_ramps
+from svload.run.warming import ENOUGH, Warmed, confirmed, warm_up, without_ramps
 from svload.study.order import draw
 
 
@@ -88,10 +88,10 @@ def why_long(planned: Planned, sides: int) -> str:
 
 
 def _block_time(planned: Planned, sides: int) -> str:
-    """Return `40 min (its turns are of 1 min, by a p99 of 15 s)`."""
+    """Return `40 min (turns last 1 min, because the p99 is 15 s)`."""
     took = (planned.turns.seconds(sides), planned.turns.length_ns / 1e9, planned.p99_ns / 1e9)
     block, turn, p99 = map(show_duration, took)
-    return f"{block} (its turns are of {turn}, by a p99 of {p99})"
+    return f"{block} (turns last {turn}, because the p99 is {p99})"
 
 
 class BlockRun:
@@ -151,6 +151,9 @@ class BlockRun:
         for side in drawn:
             check = None if self.planned else partial(self._must_fit, tuple(found.values()))
             found[side.bench.side] = warm_up(side, least, check)
+        if not self.planned:
+            by_name = {side.bench.side: side for side in self.sides}
+            found = confirmed(found, lambda name: warm_up(by_name[name], least))
         return {side.bench.side: found[side.bench.side] for side in self.sides}
 
     def _must_fit(self, known: Sequence[Warmed], one: Warmed) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from svload.drive.generators import Load
@@ -27,6 +27,9 @@ HOLDS = 67
 """Requests in each part: of fewer, a p99 is only the largest."""
 ENOUGH = 5 * HOLDS
 """Requests that tell a stall from a slow server: a short one is in two neighbouring parts at most."""
+
+FAR = 2
+"""A side whose p99 is this many times that of all others is warmed up once more."""
 
 
 class Warmed(NamedTuple):
@@ -95,6 +98,18 @@ def warm_up(trial: TrialRun, least: int = 0, check: Callable[[Warmed], object] |
         )
     p99_ns = max(map(typical_p99_ns, groups), default=0.0)
     return Warmed(p99_ns, seen.per_s, seen.connections, took_ns, settled_ns)
+
+
+def confirmed(found: Mapping[str, Warmed], again: Callable[[str], Warmed]) -> dict[str, Warmed]:
+    """Return what the sides' warm-ups showed, where one has a far higher p99 than all others with the lower p99
+    of two: a slow server is as slow `again`, but a stall of the machine hit one of its warm-ups only."""
+    *_, other, slowest = sorted(found, key=lambda side: found[side].p99_ns)
+    first = found[slowest]
+    if not 0 < FAR * found[other].p99_ns < first.p99_ns:
+        return dict(found)
+    second = again(slowest)
+    p99_ns, took_ns = min(first.p99_ns, second.p99_ns), first.took_ns + second.took_ns
+    return {**found, slowest: second._replace(p99_ns=p99_ns, took_ns=took_ns)}
 
 
 def _look(trial: TrialRun, load: Load, times: Timeline) -> _Seen:
