@@ -121,14 +121,6 @@ def judge_claims(
     )
 
 
-class Uncontrolled(NamedTuple):
-    """A control without a ratio: why, as a clause, and whether one side alone was beyond the timeout in every
-    pair."""
-
-    why: str
-    prefers_a_side: bool = False
-
-
 class SoFar(NamedTuple):
     """What decides whether a contrast needs more blocks: half the width of its 95 % interval in logarithms (None: there
     is none yet), and whether its gate is decided at a level that no further block would change."""
@@ -194,24 +186,31 @@ def _judged(
     )  # fmt: skip
 
 
-def _control(
+def _controlled(
+    effect: Shown,
     lock: Lock,
     contrast: Contrast,
     configs: Mapping[str, CaseConfig],
     trials: Sequence[TrialResult],
     made: Mapping[str, Made],
-) -> Control | Uncontrolled:
-    """Compare the baseline with its second server."""
+) -> Shown:
+    """Return a contrast's effect, corrected by that of the baseline against its second server."""
     baseline = contrast.comparison.baseline
     against_itself = replace(contrast, treatment=control_level(baseline), cells=contrast.control, control=())
-    found, effect, _ = _shown(lock, against_itself, configs, trials, made)
+    found, own, _ = _shown(lock, against_itself, configs, trials, made)
+    why = ""
     if found.late_pairs:
         pairs = f"{found.late_pairs} of {found.timed_out_of} pairs"
         why = f"{baseline} against itself: {pairs} have one side beyond the timeout"
-        return Uncontrolled(why, prefers_a_side=found.beyond != 0)
-    if effect.mean is None or effect.interval() is None:
-        return Uncontrolled(f"{baseline} against itself: too few pairs are left")
-    return Control(effect.effect)
+    elif own.mean is None or own.interval() is None:
+        why = f"{baseline} against itself: too few pairs are left"
+    if why and found.beyond:
+        return replace(effect, no_answer=effect.no_answer or f"the setup favours a side ({why})")
+    if why:
+        return replace(effect, guards=(*effect.guards, Guard(why)))
+    control = Control(own.effect)
+    fits = control.fits(effect.fits, _margin(contrast, configs))
+    return replace(effect, fits=fits, p=None if effect.p is None else float(largest_p(fits)), control=control)
 
 
 def _shown(
@@ -237,15 +236,8 @@ def _shown(
         found.evidence = turned.evidence(found)
         found.late_pairs = max(found.late_pairs, turned.late_pairs)
         effect = replace(shown_in_turns(found, turned.effects, turned.guards), no_answer=turned.too_short)
-    control = _control(lock, contrast, configs, trials, made) if contrast.control else None
-    if isinstance(control, Control):
-        fits = control.fits(effect.fits, margin)
-        p = None if effect.p is None else float(largest_p(fits))
-        effect = replace(effect, fits=fits, p=p, control=control)
-    elif control is not None and control.prefers_a_side:
-        effect = replace(effect, no_answer=effect.no_answer or f"the setup favours a side ({control.why})")
-    elif control is not None:
-        effect = replace(effect, guards=(*effect.guards, Guard(control.why)))
+    if contrast.control:
+        effect = _controlled(effect, lock, contrast, configs, trials, made)
     return found, effect, turned
 
 
