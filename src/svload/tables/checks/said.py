@@ -130,11 +130,12 @@ def _score(table: Table, model: Model, of: Sequence[str]) -> float | None:
     x: Floats = np.column_stack(
         [np.ones(len(rows)), *(np.array([one[row] for row in rows]) for one in columns if one is not None)]
     )
-    predicted = np.zeros(len(rows))
-    for group in dict.fromkeys(groups.tolist()):
+    x[:, 1:] = (x[:, 1:] - x[:, 1:].mean(0)) / (x[:, 1:].std(0) + (x[:, 1:].std(0) == 0))
+    squares, products, predicted = x.T @ x, x.T @ y, np.zeros(len(rows))
+    for group in np.unique(groups):  # the normal equations without a group cost no pass over all rows
         out = groups == group
-        fitted = np.linalg.lstsq(x[~out], y[~out], rcond=None)[0]
-        predicted[out] = x[out] @ fitted
+        of_rest = squares - x[out].T @ x[out], products - x[out].T @ y[out]
+        predicted[out] = x[out] @ np.linalg.lstsq(*of_rest, rcond=None)[0]
     spread = float(((y - y.mean()) ** 2).sum())
     return 1 - float(((y - predicted) ** 2).sum()) / spread if spread > 0 else None
 
