@@ -135,14 +135,9 @@ def _connections(group: Group) -> int | None:
     return executor.most_vus if isinstance(executor, ClosedLoop) else executor.max_vus
 
 
-def written_bytes(config: CaseConfig, copies: Mapping[str, int] = MappingProxyType({})) -> float:
-    """Return the bytes of a trial's uploads that its stores keep. `copies`: how often a service stores what
+def written_bytes(config: CaseConfig, copies: Mapping[str, int] = MappingProxyType({})) -> dict[str, float]:
+    """Return by service the bytes of a trial's uploads that it keeps. `copies`: how often a service stores what
     it receives; once if not named."""
-    return sum(_written(config, copies).values())
-
-
-def _written(config: CaseConfig, copies: Mapping[str, int]) -> dict[str, float]:
-    """Return the same by service."""
     whole_s = (config.ramp_ns + config.measure.duration_ns) / 1e9
     total: dict[str, float] = {}
     for group in config.groups:
@@ -184,7 +179,7 @@ def overfull(
     most: dict[str, float] = {}
     for config in configs:
         restarted = {name for step in config.before_trial for name in step.restart}
-        for host, size in _written(config, copies).items():
+        for host, size in written_bytes(config, copies).items():
             of = most if host in restarted else kept
             of[config.case.name] = of.get(config.case.name, 0.0) + size
         kept[config.case.name] = kept.get(config.case.name, 0.0) * config.measure.replicates
