@@ -27,10 +27,11 @@ from tests.support import make_run
 
 from svload import api
 from svload.host.process import forks
-from svload.model.capacity import CapacityResult
+from svload.model.capacity import CapacityGate, CapacityResult
 from svload.model.events import Event
 from svload.model.outputs import output, write_output
-from svload.model.results import Estimate, Outage
+from svload.model.pairs import Gate
+from svload.model.results import Estimate, Outage, ThresholdResult
 from svload.report.figures.write import write_figures
 from svload.report.files.junit import junit_xml
 from svload.report.files.markdown import plain, summary_markdown
@@ -153,6 +154,31 @@ def test_every_judged_number_of_a_case_is_in_it(reported: Reporter) -> None:
         estimate = case.metrics.get(f"probe.response.{stat}", Estimate(value=None))
         for bound, wanted in zip(("value", "low", "high"), (estimate.value, *estimate.within), strict=True):
             assert response.get((case.case, "probe", stat, bound)) == wanted
+
+
+def test_criteria_gates_and_a_search_are_in_it(reported: Reporter) -> None:
+    found = reported("plain")
+    claims = [
+        evolve(found.findings.claims[0], name=word, gate=Gate(text="worse", outcome=word))
+        for word in ("fail", "pass", "open")
+    ]
+    thresholds = [
+        ThresholdResult(case="TC0", that=word, outcome=word, measured=1.0, sentence="")
+        for word in ("failed", "passed", "open", "refused")
+    ]
+    gate = CapacityGate(at_least=20, outcome="fail", sentence="")
+    capacity = CapacityResult(
+        over="users", state="found", limit=12.0, low=8, high=16, gate=gate, sentence="12 users."
+    )
+    told = evolve(found.findings, claims=tuple(claims), thresholds=tuple(thresholds), capacity=capacity)
+    parsed = families(openmetrics(found.run, told))
+
+    def values(name: str, label: str) -> dict[str, float]:
+        return {one.labels[label]: one.value for one in parsed[f"svload_{name}"].samples}
+
+    assert values("gate_passed", "gate") == {"fail": 0, "pass": 1, "capacity over users": 0}
+    assert values("threshold_passed", "that") == {"failed": 0, "passed": 1}
+    assert values("capacity", "bound") == {"value": 12, "low": 8, "high": 16}
 
 
 def test_factors_that_differ_in_one_sign_keep_a_label_each() -> None:

@@ -37,6 +37,8 @@ _UNITS: Mapping[Dimension, str] = {
 }
 _GRADES = ("VALID", "WEAK", "REFUSED")
 _STATES = ("STEADY", "SATURATED", "OVERLOADED", "UNKNOWN")
+_BOUNDS = ("value", "low", "high")
+_PASSED = {"pass": True, "passed": True, "fail": False, "failed": False}
 _COUNTED = ("due", "begun", "ok", "failed")
 
 
@@ -94,16 +96,33 @@ class _Exposition(CollectorRegistry):
             for one in findings.trials
         ]
         yield from self._states(rows)
-        outcomes = GaugeMetricFamily(
-            "svload_threshold_passed",
-            "1 if the threshold holds in the case, 0 if it failed; absent where it is undecided.",
-            labels=["case", "that"],
+        doc = "1 if the threshold holds in the case, 0 if it failed; absent where it is undecided."
+        passed = [((one.case, one.that), _PASSED.get(one.outcome)) for one in findings.thresholds]
+        yield from self._gauge("svload_threshold_passed", doc, ("case", "that"), passed)
+        found = findings.capacity
+        gates = [((one.name,), _PASSED.get(one.gate.outcome)) for one in findings.claims if one.gate]
+        if found is not None and found.gate is not None:
+            gates.append(((f"capacity over {found.over}",), _PASSED.get(found.gate.outcome)))
+        doc = (
+            "1 if the gate of a comparison or a search passed, 0 if it failed; absent where it is undecided."
         )
-        for one in findings.thresholds:
-            if one.outcome in ("passed", "failed"):
-                outcomes.add_metric([one.case, one.that], one.outcome == "passed", timestamp=self._now)
-        if outcomes.samples:
-            yield outcomes
+        yield from self._gauge("svload_gate_passed", doc, ("gate",), gates)
+        if found is not None:
+            ends = zip(_BOUNDS, (found.limit, found.low, found.high), strict=True)
+            limit = [((found.over, bound), end) for bound, end in ends]
+            doc = "The largest load that meets the criteria of a search, and the ends of its interval."
+            yield from self._gauge("svload_capacity", doc, ("over", "bound"), limit)
+
+    def _gauge(
+        self, name: str, doc: str, labels: Sequence[str], rows: Iterable[tuple[Sequence[str], float | None]]
+    ) -> Iterator[Metric]:
+        """Yield the family of those values that are known, by the values of their labels; nothing if none is."""
+        family = GaugeMetricFamily(name, doc, labels=labels)
+        for of_labels, value in rows:
+            if value is not None:
+                family.add_metric(of_labels, value, timestamp=self._now)
+        if family.samples:
+            yield family
 
     def _states(self, rows: Sequence[tuple[str, str, str, str, float | None]]) -> Iterator[Metric]:
         """Yield (trial, case, instrument, server, wall) of each as state sets."""
@@ -139,7 +158,7 @@ class _Exposition(CollectorRegistry):
                     unit = _UNITS[dimension_of(key)]
                     doc = known.definition if known else name
                     families[title] = GaugeMetricFamily(title, doc, labels=labels, unit=unit)
-                for bound in ("value", "low", "high"):
+                for bound in _BOUNDS:
                     value = getattr(one, bound)
                     if value is not None:
                         row = [case.case, owner, stat, bound, one.grade]
