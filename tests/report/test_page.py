@@ -20,9 +20,11 @@ from typing import Any
 import pytest
 from tests.evolve import evolve
 from tests.report.conftest import Reporter
+from typer.testing import CliRunner
 
 from svload import api
 from svload.analysis import compare_runs
+from svload.cli.app import app
 from svload.model.traffic import Group, Scenario, Step
 from svload.report.data.gather import Gathered, gather
 from svload.report.files.write import write_comparison
@@ -346,3 +348,12 @@ def test_by_default_it_lies_beside_the_second_run_s_report(reported: Reporter) -
     first, second = reported("plain").run, reported("slower").run
     _, page = api.compare(str(first.path), str(second.path))
     assert page == second.derived.resolve() / "compare.html" and page.is_file()
+
+
+@pytest.mark.parametrize(("second", "code"), [("hostile", 2), ("slower", 0)])
+def test_runs_without_a_common_case_are_wrong_usage(
+    reported: Reporter, tmp_path: Path, second: str, code: int
+) -> None:
+    runs = [str(reported(name).run.path) for name in ("plain", second)]
+    ended = CliRunner().invoke(app, ["compare", *runs, "--to", str(tmp_path / "compare.html")])
+    assert (ended.exit_code, "no case in common" in ended.stdout) == (code, code == 2)

@@ -10,9 +10,9 @@ import typer
 
 from svload.cli.commands.load import Traffic, group_flags, quick_load
 from svload.cli.commands.studies import AUTHORISE, JSON, NO_WAIT, OUT, WAIT_QUIET
-from svload.cli.output import choices, live, print_json, report_damage, show_result
+from svload.cli.output import choices, leave, live, print_json, report_damage, show_result
 from svload.cli.taking import taking
-from svload.model.errors import fail
+from svload.model.errors import ExitCode, fail
 
 EXAMPLES = """Examples:
 
@@ -25,8 +25,8 @@ EXAMPLES = """Examples:
 Options of the request and of the load (-H, --data, -c, --rate ...) are for URLs.
 
 Exit status: 0 done (two URLs: there is an answer, and --fail-if does not hold); 1 --fail-if holds, or no request to one
-URL succeeded; 2 wrong usage; 3 no server answers or the machine failed; 4 --fail-if is undecided, or nothing can be
-concluded; 130 interrupted."""
+URL succeeded; 2 wrong usage, or runs without a common case; 3 no server answers or the machine failed; 4 --fail-if is
+undecided, or nothing can be concluded; 130 interrupted."""
 
 
 # fmt: off
@@ -120,6 +120,7 @@ def _runs(typed: Typed, flags: dict[str, Any]) -> None:
         from svload.report.terminal.tables import show_comparison
 
         show_comparison(rows, page)
+    leave(ExitCode.DONE if rows else ExitCode.USAGE)
 
 
 def _only_of_urls(typed: Typed, flags: dict[str, Any]) -> str:
