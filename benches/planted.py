@@ -1,17 +1,22 @@
-"""A server of known service time: `planted.py burn|sleep SECONDS --port PORT`.
+"""A server of known cost: `planted.py burn|sleep|cache|disk|uvicorn COST --port PORT`.
 
 A server that burns answers one request at a time, and each costs its thread this much CPU, including reading
-and writing. One that sleeps has a pool of four.
+and writing. One that sleeps has a pool of four. A cache sleeps for the cost, and every two seconds first for
+forty times as long, one request at a time. One with a disk writes as many bytes. `uvicorn` answers at once.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import threading
 import time
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
-POOLS = {"burn": 1, "sleep": 4}
+POOLS = {"burn": 1, "sleep": 4, "cache": 1, "disk": 4, "uvicorn": 0}
+TTL_S, MISS = 2.0, 40
 
 
 class Planted(BaseHTTPRequestHandler):
@@ -21,8 +26,10 @@ class Planted(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
     wbufsize = -1
     kind = "burn"
-    seconds = 0.0
+    cost = 0.0
     pool = threading.Semaphore()
+    expires_s = 0.0
+    file = -1
 
     def setup(self) -> None:
         super().setup()
@@ -32,9 +39,15 @@ class Planted(BaseHTTPRequestHandler):
         """Answer /health immediately, everything else after the service time."""
         if self.path != "/health":
             with self.pool:
-                if self.kind == "sleep":
-                    time.sleep(self.seconds)
-                while self.kind == "burn" and time.thread_time() < self._spent_s + self.seconds:
+                if self.kind == "cache" and time.monotonic() > Planted.expires_s:
+                    time.sleep(MISS * self.cost)
+                    Planted.expires_s = time.monotonic() + TTL_S
+                if self.kind in ("sleep", "cache"):
+                    time.sleep(self.cost)
+                if self.kind == "disk":
+                    os.pwrite(self.file, bytes(int(self.cost)), 0)
+                    os.fdatasync(self.file)
+                while self.kind == "burn" and time.thread_time() < self._spent_s + self.cost:
                     pass
         self._spent_s = time.thread_time()
         self.send_response(200)
@@ -45,14 +58,26 @@ class Planted(BaseHTTPRequestHandler):
         """Write no log."""
 
 
+async def answer_at_once(scope: dict[str, object], receive: object, send: Callable[..., Any]) -> None:
+    """Answer as an ASGI application."""
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
+    await send({"type": "http.response.body"})
+
+
 def main() -> None:
     """Serve until the process is ended."""
     words = argparse.ArgumentParser()
     words.add_argument("kind", choices=POOLS)
-    words.add_argument("seconds", type=float)
+    words.add_argument("cost", type=float)
     words.add_argument("--port", type=int, required=True)
     given = words.parse_args()
-    Planted.kind, Planted.seconds = given.kind, given.seconds
+    if given.kind == "uvicorn":
+        import uvicorn
+
+        return uvicorn.run(answer_at_once, port=given.port, lifespan="off", log_level="warning")
+    Planted.kind, Planted.cost = given.kind, given.cost
+    if given.kind == "disk":
+        Planted.file = os.open(".", os.O_TMPFILE | os.O_WRONLY)
     Planted.pool = threading.Semaphore(POOLS[given.kind])
     ThreadingHTTPServer(("127.0.0.1", given.port), Planted).serve_forever()
 

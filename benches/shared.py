@@ -284,7 +284,8 @@ def make(question: Question, share: int, place: Path) -> None:
         (folder / "study.yaml").write_text(
             question.study.replace("SEED", str(seed % 10**9)), encoding="utf-8"
         )
-        shutil.copy(Path(__file__).with_name("planted.py"), folder)
+        for server in ("planted.py", "Planted.java"):
+            shutil.copy(Path(__file__).with_name(server), folder)
         words += ["--trust", str(folder)]
     words += [*question.options, "--seed", str(seed), "--out", str(place)]
     with strangers(share / 100, seed):

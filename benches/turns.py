@@ -1,44 +1,33 @@
-"""Sides that take turns compared with successive trials: on blocks measured on a machine with two hidden
-speeds, and simulated.
+"""Sides that take turns compared with successive trials, simulated on a machine with two hidden speeds.
 
-    python -m benches.turns                       # simulates, 4 minutes on a core; writes benches/turns.md
+    python -m benches.turns                       # 4 minutes on a core; writes benches/turns.md
     python -m benches.turns --tenth               # a tenth of the gates; nothing is written
-    python -m benches.turns --real --minutes 40   # runs of svload by both orders; writes turns_real.md
     python -m benches.turns --endings             # when a gate may end, a minute; nothing is written
 
-`--real` makes runs of --blocks starts (16) of the planted servers of benches/planted.py, by turns and by
-trials of 5 s one after the other, beside 0 to 50 % strangers: an hour and a half in total, kept under
-build/bench/turns like those of benches/shared.py. It judges the existing runs: how a block scatters by each
-estimator, and how gates would end on sets of these blocks. All judging is done by the product's own functions
-(`svload.analysis.claims`). Exit 3: there is more to run.
+All judging is done by the product's own functions (`svload.analysis.claims`). benches/orders.py compares both
+orders on real servers.
 """
 
 from __future__ import annotations
 
 import sys
-import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import product
 from math import ceil, exp, log, sqrt
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from benches.harness import KEPT, arguments, markdown, more_to_run, page, publish
-from benches.shared import SLOWER, Question, builds, make, runs_in
+from benches.harness import arguments, markdown, page, publish
 from svload.analysis import limits
 from svload.analysis.claims import turns as rule
 from svload.analysis.claims.statistic import Effect, apart, effect_of, half_width, p_of, p_of_distance
 from svload.analysis.claims.turned import growth_in_turn, rises
 from svload.analysis.quantiles import ranked_values
 from svload.analysis.turn_plan import turn_plan
-from svload.api.runs import judged as judged_run
-from svload.model.results import Findings
 from svload.run.warming import typical_p99_ns
 
 Floats = NDArray[np.float64]
@@ -97,120 +86,6 @@ def judged(blocks: Blocks) -> Judged:
     effect, error, pooled = (one[..., None, :] for one in blocks)
     unit = np.arange(effect.shape[-1])
     return Judged(effect_of(effect, unit, rule.block_weights(effect, error)), effect_of(pooled, unit))
-
-
-# Measured blocks
-
-CELLS = (
-    *(("burn", 1.0, level) for level in (0, 20, 35, 50)),
-    ("burn", SLOWER, 35),
-    ("burn", SLOWER, 50),
-    ("sleep", SLOWER, 35),
-)
-"""Kind of server, planted ratio, percent of strangers."""
-ORDERS = {"turns": "turns", "trials": "randomised-blocks"}
-"""The name in the tables → the name in a study."""
-SIZES = (6, 12, 16)
-"""Numbers of blocks of a drawn gate."""
-
-
-class Start(NamedTuple):
-    """What the blocks of a run have in common: kind of server, planted ratio, percent of strangers, order."""
-
-    kind: str
-    ratio: float
-    level: int
-    order: str
-
-
-class Block(NamedTuple):
-    """One start of both servers: log ratios of the candidate over main by round and percentile, and the
-    shares of strangers that svload read. Trials have one round."""
-
-    rounds: Floats
-    strangers: list[float]
-
-
-def measure(keep: Path, blocks: int, until: float) -> dict[Start, list[Block]]:
-    """Make the missing runs; return the blocks of all runs that have at least two."""
-    found = {}
-    for (kind, ratio, level), (order, word) in product(CELLS, ORDERS.items()):
-        name = f"{kind}-{round(100 * ratio)}-{order}"
-        place = keep / f"{blocks}" / f"{level}" / name
-        if not (place / "ended.json").exists() and time.monotonic() < until:
-            study = builds(name, kind, ratio, word, blocks)
-            make(Question(name, "run", (), study, lambda _: {}, {}), level, place)
-        if (place / "ended.json").exists():
-            some = [*blocks_of(judged_run(runs_in(place)[0]), order)]
-            if len(some) > 1:
-                found[Start(kind, ratio, level, order)] = some
-    return dict(sorted(found.items()))
-
-
-def blocks_of(findings: Findings, order: str) -> Iterator[Block]:
-    """Yield the blocks of one run's claims of p50 and p95."""
-    middle, high = ({one.block: one for one in claim.evidence} for claim in findings.claims)
-    for number in sorted(middle.keys() & high.keys()):
-        pairs = (middle[number], high[number])
-        read = [one.strangers for one in pairs[0].rounds or pairs[:1] if one.strangers is not None]
-        logs = [[one.log_ratio for one in pairs]]
-        if order == "turns":
-            both = zip(*(one.rounds for one in pairs), strict=True)
-            logs = [
-                [log(one.treatment / one.baseline) for one in several if one.treatment and one.baseline]
-                for several in both
-            ]
-        yield Block(np.array([one for one in logs if len(one) == 2]), read)
-
-
-def estimators(found: Mapping[Start, Sequence[Block]]) -> str:
-    """Return the ratio and the scatter of a block by each estimator, in %."""
-    columns = ["server, planted ratio", "strangers", "read (median)", "order", "blocks"]
-    columns += [f"{p}: {what}" for p in ("p50", "p95") for what in ("mean of rounds", "median", "weighted")]
-    lines = []
-    for (kind, ratio, level, order), some in found.items():
-        read = [share for one in some for share in one.strangers]
-        cells = [f"{100 * float(np.median(read)):.0f} %" if read else "–", order, len(some)]
-        for at in range(len(PERCENTILES)):
-            rounds = [one.rounds[:, at] for one in some]
-            for estimate in (np.mean, np.median):
-                y = np.array([estimate(one) for one in rounds])
-                cells.append(f"{exp(y.mean()):.3f} ± {100 * y.std(ddof=1):.1f}")
-            effect = judged(_of_rounds(rounds)).effect
-            weighted = f"{exp(float(effect.mean)):.3f} ± {100 * float(effect.se) * sqrt(len(some)):.1f}"
-            cells.append("–" if order == "trials" else weighted)
-        lines.append([f"{kind}, {ratio}", f"{level} %", *cells])
-    return markdown("|".join(columns), lines)
-
-
-def drawn_gates(found: Mapping[Start, Sequence[Block]], draws: int = 1000) -> str:
-    """Return how gates would end on sets drawn from these blocks, with the sides of equal builds exchanged at
-    random: intervals that exclude the truth / passes / fails in %, and the median half width."""
-    columns = ["server, planted ratio", "strangers", "order"]
-    columns += [f"{p}: {size} blocks" for p in ("p50", "p95") for size in SIZES]
-    lines = []
-    for (kind, ratio, level, order), some in found.items():
-        cells = []
-        for at, size in product(range(len(PERCENTILES)), SIZES):
-            if size > len(some):
-                cells.append("–")
-                continue
-            all_ = _of_rounds([one.rounds[:, at] for one in some])
-            rng = np.random.default_rng(9)
-            drawn = np.array([rng.choice(len(some), size, replace=False) for _ in range(draws)])
-            flip = rng.choice([-1, 1], drawn.shape) if ratio == 1 else np.ones(drawn.shape)
-            one = judged(Blocks(all_.effect[drawn] * flip, all_.error[drawn], all_.pooled[drawn] * flip))
-            ends = (~one.holds(0.0), one.effect.mean + one.half <= MARGIN, one.fails())
-            shares = " / ".join(f"{100 * float(np.mean(which)):.0f}" for which in ends)
-            cells.append(f"{shares}, ± {100 * np.median(one.half):.1f}")
-        lines.append([f"{kind}, {ratio}", f"{level} %", order, *cells])
-    return markdown("|".join(columns), lines)
-
-
-def _of_rounds(rounds: Sequence[Floats]) -> Blocks:
-    """Only the percentiles of each turn are kept, so the mean over rounds replaces the pooled ratio."""
-    effect, error = (np.array(column) for column in zip(*map(rule.median_of, rounds), strict=True))
-    return Blocks(effect, error, np.array([one.mean() for one in rounds]))
 
 
 # Simulated blocks
@@ -526,36 +401,10 @@ def queues(runs: int) -> str:
     return QUEUES_HEAD.format(runs=runs) + markdown("capacity used|planted|turns|always|rising", rows)
 
 
-REAL_HEAD = """# Turns measured
-
-`python -m benches.turns --real --blocks {blocks}`: real servers (benches/planted.py), one start of both \
-per block.
-Estimators: the ratio candidate ÷ main, and the scatter (standard deviation) of a block in %. “Weighted” is \
-the product's estimator (random effects).
-The share of other programs is the one that svload measured.
-
-"""
-GATES_HEAD = """
-Gates “worse by more than 5 %” on random sets of these blocks, in %: intervals that exclude “no change” / \
-gates that pass / gates that fail, and
-the median half width.
-
-"""
-
-
 def main(given: Sequence[str] | None = None) -> int:
-    """Simulate, or make and judge real blocks."""
-    modes = {"tenth": False, "endings": False, "real": False}
-    more = {"blocks": max(SIZES), "minutes": 1e9, "keep": KEPT / "turns"}
-    asked = arguments(__doc__, given, **modes, **more)
-    if asked.real:
-        found = measure(asked.keep, asked.blocks, time.monotonic() + 60 * asked.minutes)
-        text = REAL_HEAD.format(blocks=asked.blocks) + estimators(found) + GATES_HEAD + drawn_gates(found)
-        if len(found) < len(CELLS) * len(ORDERS):
-            print(text, end="")
-            return more_to_run()
-        publish(page(__file__).with_name("turns_real.md"), text)
-    elif asked.endings:
+    """Simulate, and print or write the tables."""
+    asked = arguments(__doc__, given, tenth=False, endings=False)
+    if asked.endings:
         print(endings(), end="")
     else:
         gates = GATES // 10 if asked.tenth else GATES
