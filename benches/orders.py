@@ -15,8 +15,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from math import exp, log
-from pathlib import Path
+from itertools import product
+from math import inf, log, nan
 from statistics import stdev
 from typing import NamedTuple
 
@@ -100,53 +100,36 @@ def question(name: str, order: str) -> Question:
     return Question(name, "run", (), study, lambda _: {}, {})
 
 
-def missing(keep: Path, names: Sequence[str], times: int, until: float) -> Iterator[tuple[Question, Path]]:
-    """Yield the runs to make: of each setup both orders, or `times` by turns."""
-    for number in range(times):
-        for name in names:
-            kinds = ["turns"] if name.startswith("aa-") else list(ORDERS) if number == 0 else []
-            for order in kinds:
-                place = keep / name / order / str(number)
-                if not (place / "ended.json").exists() and time.monotonic() < until:
-                    yield question(name, order), place
+def wanted(names: Sequence[str], times: int) -> Iterator[tuple[str, str, int]]:
+    """Yield the name, order and number of each run: of each setup one by both orders, or `times` by turns."""
+    for number, name, order in product(range(times), names, ORDERS):
+        if order == "turns" if name.startswith("aa-") else number == 0:
+            yield name, order, number
 
 
-def found_in(keep: Path, name: str, order: str) -> list[Findings]:
-    """Judge the existing runs of a setup by the present code."""
-    return [judged(runs_in(one.parent)[0]) for one in sorted(keep.glob(f"{name}/{order}/*/ended.json"))]
-
-
-def orders_of(name: str, turns: Findings, trials: Findings) -> Iterator[tuple[list[str], bool]]:
-    """Yield a setup's line for each percentile, and whether the orders differ without a guard."""
-    for by_turns, by_trials in zip(turns.claims, trials.claims, strict=True):
-        both = [one.ratio.value for one in (by_turns, by_trials)]
-        (low, high), (least, most) = _interval(by_turns), _interval(by_trials)
-        guards = by_turns.turns.guards if by_turns.turns else ()
-        apart = None in both or (
-            abs(log(both[0] / both[1])) > FAR and (low > most or least > high)  # type: ignore[operator, arg-type]
-        )
-        cells = [_cell(one) for one in (by_turns, by_trials)]
-        says = "; ".join(guards) or "–"
-        yield [name, by_turns.metric, *cells, "yes" if apart else "no", says], apart and not guards
-
-
-def _interval(claim: Claim) -> tuple[float, float]:
-    """Return the 95 % interval of this claim alone; from 0 to infinity if there is none."""
-    return claim.single or (0.0, float("inf"))
+def orders_of(name: str, turns: Findings, trials: Findings) -> Iterator[list[str]]:
+    """Yield a setup's line for each percentile: the ratio by both orders, whether they differ, and the guards
+    that spoke."""
+    for both in zip(turns.claims, trials.claims, strict=True):
+        ratios = [one.ratio.value or nan for one in both]
+        (low, high), (least, most) = (one.single or (0.0, inf) for one in both)
+        apart = abs(log(ratios[0] / ratios[1])) > FAR and (low > most or least > high)
+        guards = both[0].turns.guards if both[0].turns else ()
+        cells = map(_cell, both)
+        yield [name, both[0].metric, *cells, "yes" if apart else "no", "; ".join(guards) or "–"]
 
 
 def _cell(claim: Claim) -> str:
     """Return the ratio with its interval, and the scatter of a block."""
-    logs = [one.log_ratio for one in claim.evidence]
+    logs, (low, high) = [one.log_ratio for one in claim.evidence], claim.single or (0.0, inf)
     if claim.ratio.value is None or len(logs) < 2:
         return "–"
-    low, high = _interval(claim)
-    return f"{claim.ratio.value:.3f} ({low:.3f} to {high:.3f}), ± {100 * (exp(stdev(logs)) - 1):.1f} %"
+    return f"{claim.ratio.value:.3f} ({low:.3f} to {high:.3f}), ± {100 * stdev(logs):.1f} %"
 
 
 HEAD = """# Turns and trials
 
-`python -m benches.orders --times {times}`: ratios of a build 15 % slower, by turns (6 blocks of 5 s a side) and by \
+`python -m benches.orders`: ratios of a build 15 % slower, by turns (6 blocks of 5 s a side) and by \
 trials of 30 s one after the other (4 blocks), with 95 % intervals; ± is the scatter of a block. “Apart”: by \
 more than 3 %, and the intervals exclude each other.
 
@@ -159,32 +142,38 @@ Equal builds by turns: runs that name a difference in p50 or p95.
 
 def main(given: Sequence[str] | None = None) -> int:
     """Make what is missing, judge all runs, write the tables."""
-    asked = arguments(
-        __doc__, given, minutes=1e9, times=14, only=[*SETUPS], keep=KEPT / "orders"
-    )  # fmt: skip
+    asked = arguments(__doc__, given, minutes=1e9, times=14, only=[*SETUPS], keep=KEPT / "orders")
+    until = time.monotonic() + 60 * asked.minutes
     if "aa-uvicorn" in asked.only and not UVICORN.exists():
         subprocess.run([sys.executable, "-m", "venv", UVICORN], check=True)
         subprocess.run([UVICORN / "bin/pip", "install", "-q", "uvicorn"], check=True)
-    for one, place in missing(asked.keep, asked.only, asked.times, time.monotonic() + 60 * asked.minutes):
-        make(one, SETUPS[place.parts[-3]].strangers, place)
-    lines, wrong, aa, more = [], False, [], False
-    for name in SETUPS:
-        turns, trials = (found_in(asked.keep, name, order) for order in ORDERS)
-        if name.startswith("aa-"):
-            named = sum(any(claim.outcome == "decided" for claim in one.claims) for one in turns)
-            aa.append([name.removeprefix("aa-"), f"{len(turns)} of {asked.times}", named])
-            more |= len(turns) < asked.times
-        elif turns and trials:
-            for line, without_guard in orders_of(name, turns[0], trials[0]):
-                lines.append(line)
-                wrong |= without_guard
-        else:
-            more = True
-    runs, named = (sum(int(str(line[at]).split()[0]) for line in aa) for at in (1, 2))
-    columns = "setup|number|turns|trials|apart|guards"
-    text = HEAD.format(times=asked.times) + markdown(columns, lines)
-    publish(page(__file__), text + AA_HEAD + markdown("server|runs|name a difference", aa))
-    return more_to_run() if more else int(wrong or named > NAMED * runs)
+    for name, order, number in wanted(asked.only, asked.times):
+        place = asked.keep / name / order / str(number)
+        if not (place / "ended.json").exists() and time.monotonic() < until:
+            make(question(name, order), SETUPS[name].strangers, place)
+    made = {
+        (name, order): [
+            judged(runs_in(one.parent)[0]) for one in asked.keep.glob(f"{name}/{order}/*/ended.json")
+        ]
+        for name, order in product(SETUPS, ORDERS)
+    }
+    lines = [
+        line
+        for name in SETUPS
+        for both in zip(made[name, "turns"], made[name, "trials"], strict=False)
+        for line in orders_of(name, *both)
+    ]
+    equal = [
+        (name, len(runs), sum(any(claim.outcome == "decided" for claim in one.claims) for one in runs))
+        for (name, order), runs in made.items()
+        if name.startswith("aa-") and order == "turns"
+    ]
+    text = HEAD + markdown("setup|number|turns|trials|apart|guards", lines)
+    publish(page(__file__), text + AA_HEAD + markdown("server|runs|name a difference", equal))
+    if any(len(made[name, order]) <= number for name, order, number in wanted([*SETUPS], asked.times)):
+        return more_to_run()
+    unexplained = any("yes" in line and line[-1] == "–" for line in lines)
+    return int(unexplained or sum(one[2] for one in equal) > NAMED * sum(one[1] for one in equal))
 
 
 if __name__ == "__main__":
