@@ -188,7 +188,7 @@ def unlike_answers(claims: Sequence[Claim], summaries: Sequence[TrialSummary]) -
     answers: dict[str, Counter[str]] = defaultdict(Counter)
     for summary in summaries:
         for group in summary.groups:
-            answers[summary.case] += Counter({code: n for code, n in group.status.items() if int(code) < 400})
+            answers[summary.case] += Counter({code: n for code, n in group.status.items() if code < "400"})
     for names, pairs in dict.fromkeys(((one.baseline, one.treatment), one.pairs) for one in claims):
         cases = [dict.fromkeys(pair[side] for pair in pairs) for side in (0, 1)]
         mine, other = (sum((answers[case] for case in side), Counter[str]()) for side in cases)
