@@ -21,7 +21,7 @@ from svload.analysis.claims.evidence import cases_range
 from svload.analysis.claims.pairs import Gathered, Made
 from svload.analysis.claims.statistic import Effect, apart, leaning, stretched, weights
 from svload.analysis.contrasts import contrasts_of, plan_comparisons
-from svload.analysis.explored import load_effects, told_of_success
+from svload.analysis.explored import load_effects, success_words
 from svload.analysis.floor import LabFloor, load_of
 from svload.analysis.judge import judge_run
 from svload.analysis.runs import NOT_INTERLEAVED, compare_runs
@@ -703,7 +703,7 @@ def test_cases_differ_where_chance_makes_it_so_once_in_twenty(apart: float, p: f
 
 @pytest.mark.parametrize(("success", "differs"), [(0.9991, False), (0.9988, True)])
 def test_success_is_reported_where_it_differs_by_a_tenth_of_a_point(success: float, differs: bool) -> None:
-    assert bool(told_of_success("before", "after", (1.0, success))) == differs
+    assert bool(success_words("before", "after", (1.0, success))) == differs
 
 
 @pytest.mark.parametrize(("pairs", "leans"), [(8, True), (7, False)])

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from tests.report.told_facts import searched
+from tests.report.wording_facts import searched
 from tests.support import SyntheticRun, make_run
 
 from svload import api

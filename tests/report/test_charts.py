@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.report.conftest import Reporter
-from tests.report.told_facts import doubted
+from tests.report.wording_facts import doubted
 
 from svload.analysis.stacks import call_tree
 from svload.model.results import Estimate

@@ -11,7 +11,7 @@ import openpyxl
 import pytest
 from tests.evolve import evolve
 from tests.report.conftest import Reporter, Shown
-from tests.report.told_facts import MEDIAN, TAIL, doubted, outcomes
+from tests.report.wording_facts import MEDIAN, TAIL, doubted, outcomes
 
 from svload.analysis.checks import all_checks
 from svload.model.results import Claim, Estimate, FailureKind, Failures, Findings, Gate, Grade, TrialResult

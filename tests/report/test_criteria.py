@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 from tests.evolve import evolve
 from tests.report.conftest import Reporter, Shown
-from tests.report.told_facts import doubted
+from tests.report.wording_facts import doubted
 
 from svload import api
 from svload.model.capacity import CapacityResult

@@ -17,7 +17,7 @@ from rich.cells import cell_len
 from syrupy.assertion import SnapshotAssertion
 from tests.evolve import evolve
 from tests.report.conftest import Reporter, Shown
-from tests.report.told_facts import MEDIAN, TAIL, doubted, outcomes
+from tests.report.wording_facts import MEDIAN, TAIL, doubted, outcomes
 from tests.results import trial_result
 
 from svload import api

@@ -94,8 +94,10 @@ def test_errors_of_perf_have_remedies(tmp_path: Path, monkeypatch: pytest.Monkey
         sampler = StackSampler(agent, agent.dir, facts, before_s=0.0)
         sampler.begin()
         found = sampler.stacks(0, 1)
-        denied = sampler._told("Error:\nAccess to performance monitoring: perf_event_paranoid setting is 4\n")
-        odd = sampler._told("first\n  invalid or unsupported event\n")
+        denied = sampler._problem_of(
+            "Error:\nAccess to performance monitoring: perf_event_paranoid setting is 4\n"
+        )
+        odd = sampler._problem_of("first\n  invalid or unsupported event\n")
     assert found.why == (
         "The profile of it is not measured: perf is not on this machine. As root: apt-get install linux-perf."
     )

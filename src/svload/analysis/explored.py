@@ -88,7 +88,7 @@ def _finding(
         f"{ratio:.3g} × as long, over {count} and {len(gathered.evidence)} pairs in {effect.units} "
         f"{'bring-ups' if gathered.is_bring_up else 'blocks'}{_spread(pairs, configs, cases)}."
     ]
-    parts += told_of_success(comparison.baseline, contrast.treatment, gathered.success)
+    parts += success_words(comparison.baseline, contrast.treatment, gathered.success)
     parts.append("Exploratory: not a planned comparison, so it has no p.")
     return Finding(
         kind=EXPLORATORY,
@@ -115,7 +115,7 @@ def _spread(
     return f", from {' to '.join(texts)}"
 
 
-def told_of_success(baseline: str, treatment: str, success: tuple[float | None, float | None]) -> list[str]:
+def success_words(baseline: str, treatment: str, success: tuple[float | None, float | None]) -> list[str]:
     """Judge time and success together (docs/method.md §2): return a sentence where success differs."""
     before, after = success
     if before is None or after is None or abs(before - after) < limits.SUCCESS_DIFFERS:

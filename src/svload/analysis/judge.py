@@ -29,7 +29,7 @@ from svload.analysis.measures import measure_trial
 from svload.analysis.outages import healthy, of_all_requests, outages_of, whole_window
 from svload.analysis.ranges import Ranges, effect
 from svload.analysis.recovery import disturbing, fault_results, undisturbed
-from svload.analysis.sentences import findings_of, floor_told, late_bodies, unlike_answers
+from svload.analysis.sentences import findings_of, floor_words, late_bodies, unlike_answers
 from svload.analysis.series import CaseCut, Cut, case_cut, own_cut, settled_ns, stops_of
 from svload.analysis.server import growing, overloaded_groups, saturated_levels, server_state
 from svload.analysis.stages import stages_of
@@ -288,7 +288,7 @@ def judge_run(
         study=lock.name,
         question=lock.question,
         profile=lock.profile,
-        floor=floor_told(aa),
+        floor=floor_words(aa),
         complete=len(results) >= count and (capacity is None or capacity.ended),
         planned_trials=count,
         sealed_trials=len(results),
@@ -424,24 +424,24 @@ _KINDS = ("all", "timing")
 _ORDER: Mapping[Grade, int] = {"REFUSED": 0, "WEAK": 1, "VALID": 2}
 _WITHOUT_QUESTION = ("response.p50", "throughput", "success_rate")
 
-Said = tuple[CheckResult, Harm]
+CheckHarm = tuple[CheckResult, Harm]
 
 
 class Beliefs:
     """The conclusions of a trial's checks about its numbers."""
 
     def __init__(self, checks: Iterable[CheckResult]) -> None:
-        self._exact: dict[str, list[Said]] = {}
-        self._kinds: list[Said] = []
+        self._exact: dict[str, list[CheckHarm]] = {}
+        self._kinds: list[CheckHarm] = []
         for check in checks:
             for harm in check.harms:
                 if harm.number in _KINDS:
                     self._kinds.append((check, harm))
                 else:
                     self._exact.setdefault(harm.number, []).append((check, harm))
-        self._of_kind = {timing: self._told(timing) for timing in (False, True)}
+        self._of_kind = {timing: self._of_checks(timing) for timing in (False, True)}
 
-    def _told(self, timing: bool) -> tuple[list[Said], Belief | None]:
+    def _of_checks(self, timing: bool) -> tuple[list[CheckHarm], Belief | None]:
         chosen = [one for one in self._kinds if timing or one[1].number == "all"]
         return chosen, united(chosen)
 
@@ -461,7 +461,7 @@ class Beliefs:
         }
 
 
-def united(beliefs: Sequence[Said]) -> Belief | None:
+def united(beliefs: Sequence[CheckHarm]) -> Belief | None:
     """Combine the conclusions of several checks about one number: add their ranges, and grade the sum. A
     REFUSED number has no range; one with a doubt of unknown size has the widest."""
     if not beliefs:

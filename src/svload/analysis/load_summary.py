@@ -115,7 +115,7 @@ def summarise_load(
         cpu_s=sum(generator.cpu_ns for generator in trial.summary.generators) / 1e9,
         measurable_rps=_measurable(group, trial.summary),
         instrument=_instrument(result, _stopped(group, window_s, found) if stopped else ""),
-        server=ServerVerdict(state=result.verdict.server, reasons=tuple(_told_of_server(result))),
+        server=ServerVerdict(state=result.verdict.server, reasons=tuple(_server_reasons(result))),
         thresholds=tuple(
             ThresholdVerdict(
                 that=one.that, outcome=one.outcome, measured=one.measured, sentence=f"{one.that} {one.told}"
@@ -287,6 +287,6 @@ def _stopped(group: GroupSummary, window_s: float, found: _Figures) -> str:
     return f"{sentence}. {had} had no response yet, so {which} unknown."
 
 
-def _told_of_server(result: TrialResult) -> list[str]:
+def _server_reasons(result: TrialResult) -> list[str]:
     checks = {check.sentence for check in result.verdict.checks}
     return [reason for reason in result.verdict.reasons if reason not in checks]

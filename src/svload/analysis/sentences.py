@@ -26,7 +26,7 @@ from svload.model.units import show_duration, show_number, show_percent
 FLOOR_UNKNOWN = "the lab's own noise is not measured: exploratory"
 
 
-def floor_told(certificate: AaCertificate | None) -> str:
+def floor_words(certificate: AaCertificate | None) -> str:
     """State whether the lab's own noise is known, for every page."""
     if certificate is None:
         return FLOOR_UNKNOWN

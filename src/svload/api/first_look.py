@@ -44,7 +44,7 @@ def init(
     lacks = _lacks(row, study.path_of(url))
     text = study.init_study(target, lacks)
     _write_study(path, text)
-    return path, _told(target, row, path, text, lacks)
+    return path, _summary(target, row, path, text, lacks)
 
 
 def _init_command(command: str, folder: Path, path: Path, tell: Tell) -> str:
@@ -72,7 +72,7 @@ def _init_command(command: str, folder: Path, path: Path, tell: Tell) -> str:
     lacks = _lacks(row, "/")
     text = study.init_study(command, lacks)
     _write_study(path, text)
-    return f"“{command}” starts. " + _told("GET /", row, path, text, lacks)
+    return f"“{command}” starts. " + _summary("GET /", row, path, text, lacks)
 
 
 def _write_study(path: Path, text: str) -> None:
@@ -100,7 +100,7 @@ def _lacks(row: Mapping[str, Any], path: str) -> str:
     return f"It answers {status} to GET {path}, so every request would fail: {advice}."
 
 
-def _told(what: str, row: Mapping[str, Any], path: Path, text: str, lacks: str) -> str:
+def _summary(what: str, row: Mapping[str, Any], path: Path, text: str, lacks: str) -> str:
     if row["error"]:
         return f"{what} failed ({row['error']}); the study was written anyway."
     answer = f"{row['http_code']} in {row['time_total'] * 1e3:.1f} ms ({row['size_download']} bytes)"

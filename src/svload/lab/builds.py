@@ -221,7 +221,7 @@ class Builder:
             time.sleep(POLL_S)
         self.context.host.stop([child], now=True)  # what it left running, such as a compiler's daemon
         if code != 0:
-            raise self._failed(recipe, _told(self.log, size) or f"{command[0]} ended with {code}")
+            raise self._failed(recipe, _output(self.log, size) or f"{command[0]} ended with {code}")
 
     def _failed(self, recipe: Recipe, reason: str) -> Exception:
         service = self.context.service
@@ -271,7 +271,7 @@ def source_files(source: Path, tool: Tool) -> Iterator[Path]:
                 yield path
 
 
-def _told(log: Path, begin: int) -> str:
+def _output(log: Path, begin: int) -> str:
     """Return the compiler's first errors, or else the end of its output."""
     try:
         with log.open("rb") as file:

@@ -108,12 +108,12 @@ class There(Place):
         for event in answer["events"]:
             self._emit(event)
         if answer["problems"]:
-            raise SvloadError(*(self._told(one) for one in answer["problems"]))
+            raise SvloadError(*(self._problem(one) for one in answer["problems"]))
         if answer["silent"]:
             raise OSError(answer["silent"])
         return answer["answer"]
 
-    def _told(self, problem: Problem) -> Problem:
+    def _problem(self, problem: Problem) -> Problem:
         """Return the problem with the machine's name before each path."""
         details = dict(problem.details)
         if "log" in details:

@@ -80,7 +80,7 @@ class Stores:
                 on_progress=self._say_progress(server),
                 should_stop=self._should_stop,
             )
-            for text in _told(server, objects, found):
+            for text in _notices(server, objects, found):
                 self._tell(Event("notice", {"text": text}))
             if table not in (None, found.table):
                 reason = "it holds different objects than before its restart, or than another of its servers"
@@ -124,7 +124,7 @@ class Stores:
         return progress
 
 
-def _told(service: str, objects: ObjectSet, found: Filled) -> Iterator[str]:
+def _notices(service: str, objects: ObjectSet, found: Filled) -> Iterator[str]:
     """Yield a sentence if existing objects were used."""
     count = len(found.table)
     if found.reused and found.listed < objects.containers:

@@ -102,7 +102,7 @@ def compare_study(ask: ComparedUrls) -> dict[str, Any]:
     return one | {
         "name": "compare",
         "question": literal(
-            f"Which is faster, {_told(first, ask.request.url)} or {_told(second, ask.second)}?"
+            f"Which is faster, {_side_words(first, ask.request.url)} or {_side_words(second, ask.second)}?"
         ),
         "lab": {"server": server},
         "factors": {FACTOR: fields},
@@ -120,7 +120,7 @@ def compare_study(ask: ComparedUrls) -> dict[str, Any]:
     }
 
 
-def _told(name: str, url: str) -> str:
+def _side_words(name: str, url: str) -> str:
     return url if name == url else f"{name} ({url})"
 
 

@@ -220,8 +220,8 @@ def _own_name(part: schema.ComparisonPart, factors: Sequence[Factor], control: b
     """Return a comparison's name; with several levels each claim appends its own."""
     levels = next(factor.levels for factor in factors if factor.name == part.factor)
     baseline = level_name(part.baseline)
-    untold = (baseline, control_level(baseline)) if control else (baseline,)
-    others = [level.name for level in levels if level.name not in untold]
+    baselines = (baseline, control_level(baseline)) if control else (baseline,)
+    others = [level.name for level in levels if level.name not in baselines]
     if len(others) == 1:
         return f"{part.factor}: {others[0]} against {part.baseline}"
     return f"{part.factor} against {part.baseline}"

@@ -63,8 +63,8 @@ def read_request(
     mistakes += [] if anywhere else _host_mistakes(host, names, url_path, url)
     if rest and rest[0] not in "/?$":
         mistakes.append(bad_value(url_path, "the path must begin with /", url))
-    checks, untold = _read_checks(part, names, path)
-    mistakes += [*untold, *_varying_takes(part, path)]
+    checks, of_checks = _read_checks(part, names, path)
+    mistakes += [*of_checks, *_varying_takes(part, path)]
     for header, value in part.headers.items():
         if not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", header) or re.search(r"[\r\n]", value):
             mistakes.append(bad_value((*path, "headers", header), "expected a header of one line", value))
@@ -163,8 +163,8 @@ def _read_raw(
     for index, turn in enumerate(part.dialogue):
         turn_path = (*path, "dialogue", index)
         mistakes += _varying({"expect": turn.expect, "match": turn.match}, turn_path)
-    commands, told_of = _commands(part, path)
-    mistakes += told_of
+    commands, of_commands = _commands(part, path)
+    mistakes += of_commands
     if mistakes:
         return mistakes
     sends = sum(turn.send is not None or turn.send_hex is not None for turn in part.dialogue)

@@ -53,7 +53,7 @@ def _asking_for_turns(lock: Lock) -> dict[str, Any]:
 
 def _hindrances(lock: Lock, free: Free) -> Iterator[str]:
     data = _asking_for_turns(lock)
-    yield from map(_told, turn_mistakes(data, owners_of(data)))
+    yield from map(_sentence, turn_mistakes(data, owners_of(data)))
     turned = lock.comparisons[0].factor
     if next(one.change for one in lock.factors if one.name == turned) == "request":
         yield f"{turned} changes the requests, not a server"
@@ -62,11 +62,11 @@ def _hindrances(lock: Lock, free: Free) -> Iterator[str]:
     for service in (one for config in configs.values() for one in config.services):
         if service.kit == "external":
             yield f"{service.name} is already running, and there is only one of it"
-    yield from map(_told, side_mistakes(data, cases, configs))
+    yield from map(_sentence, side_mistakes(data, cases, configs))
     yield from _too_large(cases, configs, turned, free)
 
 
-def _told(mistake: Mistake) -> str:
+def _sentence(mistake: Mistake) -> str:
     return f"{mistake.details['reason']} ({mistake.details['where']})"
 
 

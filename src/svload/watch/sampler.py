@@ -83,7 +83,7 @@ class Sampler:
         self._interval_ns = 0
         self._missed = 0
         self._cpu: tuple[int, float] | None = None
-        self._said: set[str] = set()
+        self._reported: set[str] = set()
         self.due_ns = 0
 
     def prepare(
@@ -148,8 +148,8 @@ class Sampler:
 
     def news(self) -> list[str]:
         """Return sentences from the monitors that were not returned before."""
-        found = [text for one in self._attached for text in one.monitor.news() if text not in self._said]
-        self._said.update(found)
+        found = [text for one in self._attached for text in one.monitor.news() if text not in self._reported]
+        self._reported.update(found)
         return found
 
     def tick(self) -> None:

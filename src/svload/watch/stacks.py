@@ -179,7 +179,7 @@ class StackSampler:
         answer = self._agent.prepare([self._spawn("tool", argv, self._text)], READ_S)[0]
         text = self._agent.collect(self._text).decode("utf-8", "replace")
         if answer["exit"] != 0 and not text.strip():
-            self._problem = self._told(answer["tail"])
+            self._problem = self._problem_of(answer["tail"])
         return text.splitlines()
 
     def _spawn(self, role: Any, argv: Sequence[str], log: Path) -> Spawn:
@@ -204,7 +204,7 @@ class StackSampler:
         while time.monotonic() < until:
             if self._agent.exited(CHILD) is not None:
                 self._running = False
-                self._problem = self._told(self._last_words())
+                self._problem = self._problem_of(self._last_words())
                 return
             if self._data.exists() and self._data.stat().st_size:
                 return
@@ -227,7 +227,7 @@ class StackSampler:
         except SvloadError:
             return ""
 
-    def _told(self, words: str) -> Problem:
+    def _problem_of(self, words: str) -> Problem:
         """Return what perf printed when it could not sample."""
         service = self._facts.service
         if any(sign in words for sign in _DENIED):

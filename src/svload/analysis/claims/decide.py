@@ -370,7 +370,7 @@ def _claim(
         timed_out=found.timed_out,
         overloaded=found.overloaded,
         success_interval=success_interval(found),
-        why_open=_told_open(one, outcome, p_adjusted),
+        why_open=_open_because(one, outcome, p_adjusted),
     )
 
 
@@ -393,7 +393,7 @@ def _is_none(one: Judged, claims: int, margin: float) -> bool:
     return far is not None and max(map(abs, far)) <= margin and not one.shown.held_back(-margin, margin, far)
 
 
-def _told_open(one: Judged, outcome: Outcome, p_adjusted: float) -> str:
+def _open_because(one: Judged, outcome: Outcome, p_adjusted: float) -> str:
     if outcome in ("decided", "no difference"):
         return ""
     if one.why_open:

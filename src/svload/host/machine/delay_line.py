@@ -69,13 +69,13 @@ class Line:
     """The packets of two interfaces (non-blocking descriptors), each direction independently."""
 
     def __init__(self, ends: tuple[int, int], shared: mmap.mmap) -> None:
-        self._ends, self._told = ends, shared
+        self._ends, self._shared = ends, shared
         self._waiting: tuple[deque[tuple[int, bytes]], ...] = (deque(), deque())
         self._packets = self._bytes = self._dropped = self._late_ns = self._late_most_ns = 0
 
     def serve(self) -> None:
         while True:
-            delay_ns = _DELAY.unpack_from(self._told)[0]
+            delay_ns = _DELAY.unpack_from(self._shared)[0]
             busy = False
             for way in (0, 1):
                 busy |= self._take(way, delay_ns)
@@ -115,7 +115,7 @@ class Line:
     def _tell(self) -> None:
         """Write the statistics; the delay in the file is left unchanged."""
         done = (self._packets, self._bytes, self._dropped, self._late_ns, self._late_most_ns)
-        _DONE.pack_into(self._told, _DELAY.size, 1, *done, time.process_time_ns())
+        _DONE.pack_into(self._shared, _DELAY.size, 1, *done, time.process_time_ns())
 
     def _sleep(self) -> None:
         due = [waiting[0][0] for waiting in self._waiting if waiting]

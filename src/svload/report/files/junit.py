@@ -103,7 +103,7 @@ def _trial(suite: Element, numbers: Numbers, trial: TrialResult, none_ok: bool) 
         SubElement(case, "failure", message=_clean(message), type="gone")
     elif none_ok:
         SubElement(case, "failure", message=NOTHING_OK, type="nothing-ok")
-    reasons = _told(verdict.reasons, verdict.remedy)
+    reasons = _reasons(verdict.reasons, verdict.remedy)
     if verdict.instrument == "REFUSED" and not (gone or none_ok):
         message = f"REFUSED: {verdict.reasons[0]}" if verdict.reasons else "REFUSED"
         SubElement(case, "error", message=_clean(message), type="refused").text = _clean(reasons)
@@ -121,7 +121,7 @@ def _trial(suite: Element, numbers: Numbers, trial: TrialResult, none_ok: bool) 
         SubElement(properties, "property", name=_clean(key), value=_clean(value))
 
 
-def _told(reasons: Sequence[str], remedy: str) -> str:
+def _reasons(reasons: Sequence[str], remedy: str) -> str:
     return "\n".join([*reasons, *([f"What would help: {remedy}"] if remedy else [])])
 
 

@@ -152,8 +152,8 @@ def _left_out(count: int, what: str, where: str) -> list[Text]:
 def _answer_lines(findings: Findings, out: Console, width: int, room: int) -> list[Text | Table]:
     """Return the answer in at most `room` lines if possible; what is left out is counted."""
     found = answer(findings)
-    first = [_said(one) for one in found.first if found.nothing is None or findings.capacity is None]
-    texts = [_said(one) for one in found.sentences]
+    first = [_line(one) for one in found.first if found.nothing is None or findings.capacity is None]
+    texts = [_line(one) for one in found.sentences]
     nothing = (
         [Text(visible(nothing_line(found.nothing)), style="bold red")] if found.nothing is not None else []
     )
@@ -186,7 +186,7 @@ def _planted(faults: Sequence[str]) -> Text:
     return Text(visible(f"! {faults[0]}{more}"), style="magenta")
 
 
-def _said(one: Sentence) -> Text:
+def _line(one: Sentence) -> Text:
     return Text(visible(f"{one.mark} {one.text}"), style="red" if one.mark == "✗" else "")
 
 

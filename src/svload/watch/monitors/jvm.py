@@ -65,12 +65,12 @@ class JvmMonitor(Monitor):
     def sample(self) -> Iterable[Reading]:
         """Raises OSError if there is no such process, or it keeps no page (-XX:-UsePerfData)."""
         before = self._out_of_memory
-        told = Reading("", "out_of_memory_total", self._told())
+        exhausted = Reading("", "out_of_memory_total", self._count_in_log())
         try:
-            return [*self._readings(parse_page(self._page())), told]
+            return [*self._readings(parse_page(self._page())), exhausted]
         except OSError:
             if self._out_of_memory > before:  # it may have ended by that
-                return [told]
+                return [exhausted]
             raise
 
     def _page(self) -> bytes:
@@ -110,7 +110,7 @@ class JvmMonitor(Monitor):
         if isinstance(threads := found.get("java.threads.live"), float):
             yield Reading("", "threads", threads)
 
-    def _told(self) -> int:
+    def _count_in_log(self) -> int:
         """Return how often the log has reported lack of memory so far; each part of it is read once."""
         size = _size(self._log)
         self._read_to = self._read_to if size >= self._read_to else 0  # it was emptied, or begun again

@@ -84,7 +84,7 @@ class OthersMonitor(Monitor):
         self._concerned = 0.0
         self._threads: dict[int, _Threads] = {}
         self._whose: dict[tuple[int, int], str] = {}
-        self._told: dict[str, str] = {}
+        self._news: dict[str, str] = {}
         self._stat: proc.ProcFile | None = None
         self._beyond: tuple[float, float] | None = None
 
@@ -186,7 +186,7 @@ class OthersMonitor(Monitor):
 
     def news(self) -> list[str]:
         """Return which processes were taken as part of the servers, and why."""
-        return list(self._told.values())
+        return list(self._news.values())
 
     def close(self) -> None:
         if self._stat is not None:
@@ -195,9 +195,9 @@ class OthersMonitor(Monitor):
 
     def _tell(self, stat: ProcessStat, why: str) -> None:
         """Add one sentence per program, however many processes it has."""
-        if f"{stat.name} {why}" not in self._told:
+        if f"{stat.name} {why}" not in self._news:
             user = user_of(stat.pid, self.root)
-            self._told[f"{stat.name} {why}"] = (
+            self._news[f"{stat.name} {why}"] = (
                 f"{stat.name} (process {stat.pid}, {user}) counts as part of the servers, not as a stranger: it {why}."
             )
 

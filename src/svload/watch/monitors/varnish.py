@@ -125,15 +125,15 @@ class VarnishMonitor(Monitor):
 
     def sample(self) -> Iterable[Reading]:
         """Raises OSError if varnishstat is missing, slow, or finds no varnishd."""
-        counters = parse_counters(_said(self._command))
+        counters = parse_counters(_output_of(self._command))
         now = time.monotonic()
         if self._admin is not None and now - self._asked_at >= PARAMETERS_EVERY_S:
             self._asked_at = now
-            self._parameters = parse_parameters(_said(self._admin))
+            self._parameters = parse_parameters(_output_of(self._admin))
         return readings_of(counters, self._parameters)
 
 
-def _said(command: Sequence[str]) -> str:
+def _output_of(command: Sequence[str]) -> str:
     try:
         done = subprocess.run(
             command, capture_output=True, timeout=TIMEOUT_S, check=False, stdin=subprocess.DEVNULL

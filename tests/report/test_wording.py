@@ -14,7 +14,7 @@ from openpyxl import Workbook
 from tests.evolve import evolve
 from tests.report.conftest import Reporter, table_of
 from tests.report.test_page import with_steps
-from tests.report.told_facts import MEDIAN, TAIL, doubted, outcomes
+from tests.report.wording_facts import MEDIAN, TAIL, doubted, outcomes
 
 from svload.model.load_summary import LoadSummary
 from svload.model.results import Belief, CaseResult, Estimate, StageResult
