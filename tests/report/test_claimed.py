@@ -203,7 +203,7 @@ def test_a_doubt_beyond_what_percent_can_say_is_a_factor(reported: Reporter, off
 
 def test_all_doubts_are_one_line_refused_first(reported: Reporter) -> None:
     told = summary(doubted(reported("plain").findings, GRADES))
-    why = "the machine stalled, most of all stress-ng"
+    why = "the machine stalled, mainly stress-ng"
     assert told == f"Not usable: p99 in 3 of 18 trials ({why}). Rough: p50 in 1 of 18 trials ({why})"
     assert summary(doubted(reported("plain").findings, {})) == ""
     numbers = [len(one.trials) for one in doubts(reported("mixed").findings) if one.grade == "REFUSED"]

@@ -107,8 +107,7 @@ class Steal(Check):
         where = f" ({core})" if share else ""
         text = f"The hypervisor took at most {show_percent(share)} of a core in any second{where}."
         remedy = "Measure on a dedicated host, or when the host's other virtual machines are quiet."
-        who = "other virtual machines of this host" if context.ranges.found.of(self.name) else ""
-        return _disturbed(self, context, text, share, limits.STEAL, remedy, who)
+        return _disturbed(self, context, text, share, limits.STEAL, remedy)
 
 
 class OthersCpu(Check):
@@ -165,7 +164,7 @@ class Calibration(Check):
 
 
 def _disturbed(
-    check: Check, context: Context, text: str, value: float, limit: float, remedy: str, who: str
+    check: Check, context: Context, text: str, value: float, limit: float, remedy: str, who: str = ""
 ) -> CheckResult:
     """Return the result of a disturbance, with the numbers that it shifted, if any."""
     harms = context.ranges.by_check.get(check.name, ())

@@ -192,11 +192,11 @@ def summary(findings: Findings, most: int = 2) -> str:
 
 
 def _cause(one: Doubt) -> str:
-    """Return `other programs used the machine, most of all java`."""
+    """Return `other programs used the machine, mainly java`."""
     by = Counter[str]()
     for who, count in one.who:
         by[program(who)] += count
-    return cause(one.check) + "".join(f", most of all {name}" for name, _ in by.most_common(1))
+    return cause(one.check) + "".join(f", mainly {name}" for name, _ in by.most_common(1))
 
 
 def asked_words(findings: Findings) -> str:
