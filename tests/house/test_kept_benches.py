@@ -11,7 +11,7 @@ from typing import Any
 
 import psutil
 import pytest
-from benches import packs, shared
+from benches import orders, packs, shared
 from benches.figures import Slope, best_of, gap_error_ms, paired_ratio, slope
 from benches.harness import strangers
 from benches.measure import Cost
@@ -20,6 +20,7 @@ from benches.run import LIMIT, compared
 from benches.works import WORKS, Cell, Outcome
 
 from svload.api.runs import find_run, judged
+from svload.model.results import Claim, ClaimTurns, Estimate, Findings
 
 
 @pytest.mark.parametrize(
@@ -151,3 +152,30 @@ def test_a_wait_for_other_loads_is_none_of_a_runs_own_time(tmp_path: Path) -> No
     run = SimpleNamespace(events=tmp_path / "events.jsonl")
     run.events.write_text("".join(f"{json.dumps(one)}\n" for one in events))
     assert shared.waited_s(run) == 6.5  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("turns", "trials", "guards", "apart"),
+    [
+        ((1.15, 1.14, 1.16), (1.30, 1.25, 1.35), (), ["yes", "–"]),
+        ((1.15, 1.14, 1.16), (1.30, 1.25, 1.35), ("rises",), ["yes", "rises"]),
+        ((1.15, 1.14, 1.16), (1.17, 1.165, 1.18), (), ["no", "–"]),
+        ((1.15, 1.10, 1.20), (1.30, 1.19, 1.42), (), ["no", "–"]),
+    ],
+    ids=["apart", "with a guard", "by less than 3 %", "intervals overlap"],
+)
+def test_orders_that_differ_without_a_guard_are_found(
+    turns: tuple[float, float, float],
+    trials: tuple[float, float, float],
+    guards: tuple[str, ...],
+    apart: list[str],
+) -> None:
+    def found(ratio: float, low: float, high: float, seen: tuple[str, ...] | None) -> Findings:
+        claim = Claim.model_construct(
+            metric="response.p50", ratio=Estimate(value=ratio), single=(low, high), evidence=(),
+            turns=None if seen is None else ClaimTurns.model_construct(guards=seen),
+        )  # fmt: skip
+        return Findings.model_construct(claims=(claim,))
+
+    (line,) = orders.orders_of("pool", found(*turns, guards), found(*trials, None))
+    assert line[-2:] == apart
