@@ -2,11 +2,12 @@
 
     python -m benches.orders [--minutes 40] [--only pool-50 jvm aa-nginx] [--times 14]
 
-Each setup has a build 15 % slower, and is measured twice: by turns, and by trials of 30 s one after the other.
-The machine should be calm; in the setup `busy` strangers use 35 % of it. Where the ratios differ by more than 3 % and their intervals exclude each other, a
-guard must have spoken. Setups `aa-…` compare equal builds by turns, --times runs each, of which at most one in
-eight may name a difference. Runs are kept under build/bench/orders, continued, and judged by the present code
-(as in benches/shared.py); the tables go to benches/orders.md. Exit: 0 right, 1 not, 3 there is more to run.
+Each setup has a build 15 % slower and is measured twice: by turns, and by trials of 30 s one after the other.
+The machine should be calm; in the setup `busy` strangers use 35 % of it. Where the ratios differ by more than
+3 % and their intervals exclude each other, a guard must have spoken. Setups `aa-…` compare equal builds by
+turns, --times runs each, of which at most one in eight may name a difference. Runs are kept under
+build/bench/orders, continued, and judged by the present code (as in benches/shared.py); the tables go to
+benches/orders.md. Exit: 0 right, 1 not, 3 there is more to run.
 """
 
 from __future__ import annotations
@@ -93,10 +94,9 @@ SETUPS = {
 def question(name: str, order: str) -> Question:
     """Return a setup's study by this order."""
     setup, (word, seconds, blocks) = SETUPS[name], ORDERS[order]
-    study = STUDY.format(
-        name=f"{name}-{order}", lab=setup.lab, main=setup.main, candidate=f"{setup.main * setup.ratio:.6g}",
-        load=setup.load, seconds=seconds, blocks=blocks, order=word,
-    )  # fmt: skip
+    of_setup = {"lab": setup.lab, "main": setup.main, "load": setup.load}
+    of_order = {"name": f"{name}-{order}", "seconds": seconds, "blocks": blocks, "order": word}
+    study = STUDY.format(candidate=f"{setup.main * setup.ratio:.6g}", **of_setup, **of_order)
     return Question(name, "run", (), study, lambda _: {}, {})
 
 
@@ -130,8 +130,8 @@ def _cell(claim: Claim) -> str:
 HEAD = """# Turns and trials
 
 `python -m benches.orders`: ratios of a build 15 % slower, by turns (6 blocks of 5 s a side) and by \
-trials of 30 s one after the other (4 blocks), with 95 % intervals; ± is the scatter of a block. “Apart”: by \
-more than 3 %, and the intervals exclude each other.
+trials of 30 s one after the other (4 blocks), with 95 % intervals; ± is the scatter of a block. “Apart”: \
+by more than 3 %, and the intervals exclude each other.
 
 """
 AA_HEAD = """

@@ -172,9 +172,12 @@ def test_orders_that_differ_without_a_guard_are_found(
 ) -> None:
     def found(ratio: float, low: float, high: float, seen: tuple[str, ...] | None) -> Findings:
         claim = Claim.model_construct(
-            metric="response.p50", ratio=Estimate(value=ratio), single=(low, high), evidence=(),
+            metric="response.p50",
+            ratio=Estimate(value=ratio),
+            single=(low, high),
+            evidence=(),
             turns=None if seen is None else ClaimTurns.model_construct(guards=seen),
-        )  # fmt: skip
+        )
         return Findings.model_construct(claims=(claim,))
 
     (line,) = orders.orders_of("pool", found(*turns, guards), found(*trials, None))

@@ -59,8 +59,8 @@ def only_run() -> Path:
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    """Run a server that answers at once; `/slow` and `/moved` after 30 ms, `/moved` with 301, `/none` with 404,
-    `/closed` not at all; `/falls` and `/leaves` answer 50 requests, and then with 503 or not at all."""
+    """Run a server that answers at once; `/slow` and `/moved` after 30 ms, `/moved` with 301, `/none` with
+    404, `/closed` not at all; `/falls` and `/leaves` answer 50 requests, and then with 503 or not at all."""
     counts: Counter[bytes] = Counter()
 
     def talk(connection: socket.socket) -> None:

@@ -200,8 +200,8 @@ def unlike_answers(claims: Sequence[Claim], summaries: Sequence[TrialSummary]) -
             codes = "; ".join(f"{name}: {', '.join(side)}" for name, side in zip(names, often, strict=True))
             yield Finding(
                 kind="status",
-                sentence=f"The compared sides answer with different statuses ({codes}): check that both do the "
-                "same work.",
+                sentence=f"The compared sides answer with different statuses ({codes}): check that both do "
+                "the same work.",
                 evidence=tuple(f"cases/{case}" for side in cases for case in side),
                 certainty="counted",
             )

@@ -136,8 +136,8 @@ def _connections(group: Group) -> int | None:
 
 
 def written_bytes(config: CaseConfig, copies: Mapping[str, int] = MappingProxyType({})) -> dict[str, float]:
-    """Return by service the bytes of a trial's uploads that it keeps. `copies`: how often a service stores what
-    it receives; once if not named."""
+    """Return by service the bytes of a trial's uploads that it keeps. `copies`: how often a service stores
+    what it receives; once if not named."""
     whole_s = (config.ramp_ns + config.measure.duration_ns) / 1e9
     total: dict[str, float] = {}
     for group in config.groups:

@@ -101,8 +101,8 @@ def warm_up(trial: TrialRun, least: int = 0, check: Callable[[Warmed], object] |
 
 
 def confirmed(found: Mapping[str, Warmed], again: Callable[[str], Warmed]) -> dict[str, Warmed]:
-    """Return what the sides' warm-ups showed, where one has a far higher p99 than all others with the lower p99
-    of two: a slow server is as slow `again`, but a stall of the machine hit one of its warm-ups only."""
+    """Return what the sides' warm-ups showed; for one with a far higher p99 than all others, the lower p99 of
+    two warm-ups: a slow server is as slow `again`, but a stall of the machine hit one of them only."""
     *_, other, slowest = sorted(found, key=lambda side: found[side].p99_ns)
     first = found[slowest]
     if not 0 < FAR * found[other].p99_ns < first.p99_ns:

@@ -25,8 +25,8 @@ EXAMPLES = """Examples:
 Options of the request and of the load (-H, --data, -c, --rate ...) are for URLs.
 
 Exit status: 0 done (two URLs: there is an answer, and --fail-if does not hold); 1 --fail-if holds, or no request to one
-URL succeeded; 2 wrong usage, or runs without a common case; 3 no server answers or the machine failed; 4 --fail-if is
-undecided, or nothing can be concluded; 130 interrupted."""
+URL succeeded; 2 wrong usage, or runs without a common case; 3 no server answers or the machine failed; 4 --fail-if
+is undecided, or nothing can be concluded; 130 interrupted."""
 
 
 # fmt: off

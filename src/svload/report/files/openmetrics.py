@@ -103,9 +103,7 @@ class _Exposition(CollectorRegistry):
         gates = [((one.name,), _PASSED.get(one.gate.outcome)) for one in findings.claims if one.gate]
         if found is not None and found.gate is not None:
             gates.append(((f"capacity over {found.over}",), _PASSED.get(found.gate.outcome)))
-        doc = (
-            "1 if the gate of a comparison or a search passed, 0 if it failed; absent where it is undecided."
-        )
+        doc = "1 if a comparison's or a search's gate passed, 0 if it failed; absent where it is undecided."
         yield from self._gauge("svload_gate_passed", doc, ("gate",), gates)
         if found is not None:
             ends = zip(_BOUNDS, (found.limit, found.low, found.high), strict=True)
@@ -116,7 +114,7 @@ class _Exposition(CollectorRegistry):
     def _gauge(
         self, name: str, doc: str, labels: Sequence[str], rows: Iterable[tuple[Sequence[str], float | None]]
     ) -> Iterator[Metric]:
-        """Yield the family of those values that are known, by the values of their labels; nothing if none is."""
+        """Yield the family of the known values, by the values of their labels; nothing without any."""
         family = GaugeMetricFamily(name, doc, labels=labels)
         for of_labels, value in rows:
             if value is not None:
