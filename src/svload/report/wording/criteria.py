@@ -171,7 +171,8 @@ def _where(findings: Findings, names: Sequence[str]) -> str:
         return f"{count_words(len(named), 'case')}: {list_words(names)}"
     ran_shared = _shared_levels(ran)
     telling = [f"{factor}: {level}" for factor, level in shared.items() if factor not in ran_shared]
-    return f"all {count_words(len(named), 'case')}" + (f" with {', '.join(telling)}" if telling else "")
+    all_ = "both cases" if len(named) == 2 else f"all {count_words(len(named), 'case')}"
+    return all_ + (f" with {', '.join(telling)}" if telling else "")
 
 
 def _shared_levels(cases: Sequence[CaseResult]) -> dict[str, str]:

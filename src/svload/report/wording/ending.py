@@ -158,7 +158,7 @@ def quieter_line(findings: Findings) -> str:
     was disturbed."""
     disturbed = sum(map(_is_disturbed, findings.trials))
     open_claims = sum(claim.outcome in UNDECIDED for claim in findings.claims)
-    criteria = sum(one.outcome in OPEN for one in findings.thresholds)
+    criteria = len({one.that for one in findings.thresholds if one.outcome in OPEN})
     parts = [
         count_words(count, what)
         for count, what in ((open_claims, "comparison"), (criteria, "threshold"))
