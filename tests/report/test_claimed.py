@@ -14,7 +14,17 @@ from tests.report.conftest import Reporter, Shown
 from tests.report.wording_facts import MEDIAN, TAIL, doubted, outcomes
 
 from svload.analysis.checks import all_checks
-from svload.model.results import Claim, Estimate, FailureKind, Failures, Findings, Gate, Grade, TrialResult
+from svload.model.results import (
+    Claim,
+    Estimate,
+    FailureKind,
+    Failures,
+    Findings,
+    Gate,
+    Grade,
+    ThresholdResult,
+    TrialResult,
+)
 from svload.report.data.gather import gather
 from svload.report.files.markdown import plain, summary_markdown
 from svload.report.page.view import render_page
@@ -230,7 +240,12 @@ def test_what_is_open_beside_a_busy_machine_is_reported(reported: Reporter) -> N
     words = f"other work on this machine disturbed 1 of {len(findings.trials)} trials. --wait-quiet 10m"
     assert line.startswith(f"1 comparison is undecided, and {words}")
     assert "REFUSED" not in line
-    assert quieter_line(disturbed(findings, "others-cpu", outcome="decided")) == ""
+    decided = disturbed(findings, "others-cpu", outcome="decided")
+    assert quieter_line(decided) == ""
+    one = ThresholdResult(case="TC0", that="p95 < 1 s", outcome="open", measured=1.0, sentence="")
+    assert quieter_line(evolve(decided, thresholds=(one, evolve(one, case="TC1")))).startswith(
+        "1 threshold is"
+    )
     assert quieter_line(disturbed(findings)) == ""
     assert quieter_line(disturbed(findings, "manipulation")) == "", "no machine's doing"
 

@@ -310,7 +310,8 @@ def _sentence(asked: CapacitySearch, result: CapacityResult, now: Progress, step
         way = "fell" if result.drift < 0 else "rose"
         text += f" During the search the limit {way} by {100 * abs(result.drift):.0f} %."
     if limit is not None and limit.far_off:
-        text += f" {limit.far_off} of these trials are outliers and left out."
+        which = "An outlier is" if limit.far_off == 1 else f"{limit.far_off} outliers are"
+        text += f" {which} left out."
     strangers = mean([one.strangers for one in now.seen] or [0.0])
     if strangers >= _MUCH:
         text += f" Other programs used {100 * strangers:.0f} % of this machine; on a quiet machine the limit may be higher."
