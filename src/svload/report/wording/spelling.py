@@ -445,7 +445,7 @@ def judged_again_words(findings: Findings) -> str:
     )
 
 
-_NO_INSTRUMENT = "none: “svload doctor --certify” measures how far the instrument is off"
+_NO_INSTRUMENT = "none; “svload doctor --certify” measures how far the instrument is off"
 
 
 def instrument_words(certificate: InstrumentCertificate | dict[str, Any] | None) -> Iterator[str]:
