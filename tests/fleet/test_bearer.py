@@ -48,7 +48,7 @@ def test_one_run_loads_a_machine(monkeypatch: pytest.MonkeyPatch) -> None:
         bearer.Bearer("h1", "test", 0, "another run's word")
     for one in (second, first):
         awaited(one.close())
-    assert not is_locked()
+    wait_until(lambda: not is_locked())  # the waiter that gave up gets the lock for a moment
 
 
 def test_silence_counts_from_the_greeting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
