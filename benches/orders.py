@@ -22,24 +22,10 @@ from statistics import stdev
 from typing import NamedTuple
 
 from benches.harness import KEPT, arguments, markdown, more_to_run, page, publish
-from benches.shared import SLOWER, Question, make, runs_in
+from benches.shared import OPEN, SLOWER, Question, builds, command, make, planted, runs_in
 from svload.api.runs import judged
 from svload.model.results import Claim, Findings
 
-STUDY = """\
-name: {name}
-question: Is the second build slower?
-lab:
-  api: {{{lab}}}
-factors:
-  build: {{main: {{costs: {main}}}, candidate: {{costs: {candidate}}}}}
-traffic:
-  people: {{{load}, request: GET http://api/page}}
-measure: {{duration: {seconds}s, replicates: {blocks}, order: {order}}}
-compare:
-  - {{factor: build, baseline: main, metric: response.p50}}
-  - {{factor: build, baseline: main, metric: response.p95}}
-"""
 ORDERS = {"turns": ("turns", 5, 6), "trials": ("randomised-blocks", 30, 4)}
 """The order's name → in a study, the seconds of a side in a block, and the blocks."""
 UVICORN = KEPT / "uvicorn"
@@ -59,14 +45,9 @@ class Setup(NamedTuple):
     """percent of the machine that other programs use"""
 
 
-def command(words: str) -> str:
-    """Return a service by its command, which gets the cost and the port."""
-    return f'run: "{words} ${{build.costs}} --port ${{port}}", ready: GET /health'
-
-
 def at(rate: float) -> str:
     """Return an open loop, of this many requests per second."""
-    return f"executor: constant-arrival-rate, rate: {rate:.0f}/s, arrivals: poisson, max_vus: 64"
+    return f"{OPEN.format(rate=rate, slots=64)}, arrivals: poisson"
 
 
 def users(number: int) -> str:
@@ -74,18 +55,17 @@ def users(number: int) -> str:
     return f"executor: constant-vus, vus: {number}"
 
 
-PYTHON = f"{sys.executable} planted.py"
-POOL, JVM = command(f"{PYTHON} sleep"), command("java Planted.java")
+POOL, JVM = planted("sleep"), command("java Planted.java")
 HOLDS = 4 / (0.02 * SLOWER)
 """Requests per second that the slower build's pool of four can answer."""
 SETUPS = {
     **{f"pool-{part}": Setup(POOL, 0.02, at(HOLDS * part / 100)) for part in (50, 80, 95)},
     **{f"users-{number}": Setup(POOL, 0.02, users(number)) for number in (4, 40)},
-    "cache": Setup(command(f"{PYTHON} cache"), 0.005, at(40)),
-    "disk": Setup(f"{command(f'{PYTHON} disk')}, disk_rate: {{write: 8 MB/s}}", 65536, users(2)),
+    "cache": Setup(planted("cache"), 0.005, at(40)),
+    "disk": Setup(f"{planted('disk')}, disk_rate: {{write: 8 MB/s}}", 65536, users(2)),
     "jvm": Setup(JVM, 0.004, at(100)),
-    "busy": Setup(command(f"{PYTHON} burn"), 0.0026, at(120), strangers=35),
-    "aa-nginx": Setup("kit: nginx, workers: '${build.costs}', files: {/page: 10 KiB}", 1, at(200), 1),
+    "busy": Setup(planted("burn"), 0.0026, at(120), strangers=35),
+    "aa-nginx": Setup("kit: nginx, workers: '${build.cost}', files: {/page: 10 KiB}", 1, at(200), 1),
     "aa-uvicorn": Setup(command(f"{UVICORN.resolve()}/bin/python planted.py uvicorn"), 1, at(100), 1),
     "aa-jvm": Setup(JVM, 0.004, at(100), 1),
 }
@@ -94,9 +74,16 @@ SETUPS = {
 def question(name: str, order: str) -> Question:
     """Return a setup's study by this order."""
     setup, (word, seconds, blocks) = SETUPS[name], ORDERS[order]
-    of_setup = {"lab": setup.lab, "main": setup.main, "load": setup.load}
-    of_order = {"name": f"{name}-{order}", "seconds": seconds, "blocks": blocks, "order": word}
-    study = STUDY.format(candidate=f"{setup.main * setup.ratio:.6g}", **of_setup, **of_order)
+    study = builds(
+        setup.main,
+        setup.ratio,
+        name=f"{name}-{order}",
+        lab=setup.lab,
+        load=setup.load,
+        order=word,
+        seconds=seconds,
+        blocks=blocks,
+    )
     return Question(name, "run", (), study, lambda _: {}, {})
 
 

@@ -61,21 +61,24 @@ class Kind(NamedTuple):
     """A planted server's service time, and the open loop that loads it."""
 
     seconds: float
-    rate_per_s: int
-    slots: int
+    load: str
 
 
-KINDS = {"burn": Kind(0.0026, 120, 8), "sleep": Kind(0.02, 120, 16)}
+OPEN = "executor: constant-arrival-rate, rate: {rate:.0f}/s, max_vus: {slots}"
+KINDS = {
+    "burn": Kind(0.0026, OPEN.format(rate=120, slots=8)),
+    "sleep": Kind(0.02, OPEN.format(rate=120, slots=16)),
+}
 BUILDS = """\
 name: {name}
 question: Is the second build slower?
 lab:
-  api: {{run: "{python} planted.py {kind} ${{build.seconds}} --port ${{port}}", ready: GET /health}}
+  api: {{{lab}}}
 factors:
-  build: {{main: {{seconds: {main}}}, candidate: {{seconds: {candidate}}}}}
+  build: {{main: {{cost: {main}}}, candidate: {{cost: {candidate}}}}}
 traffic:
-  people: {{executor: constant-arrival-rate, rate: {rate}/s, max_vus: {slots}, request: GET http://api/}}
-measure: {{duration: 5s, replicates: {blocks}, order: {order}}}
+  people: {{{load}, request: GET http://api/page}}
+measure: {{duration: {seconds}s, replicates: {blocks}, order: {order}}}
 compare:
   - {{factor: build, baseline: main, metric: response.p50{gate}}}
   - {{factor: build, baseline: main, metric: response.p95{gate}}}
@@ -160,14 +163,20 @@ class Question:
         return times // 2 if share >= self.half_from else times
 
 
-def builds(name: str, kind: str, ratio: float, order: str, blocks: int, gate: str = "") -> str:
-    """Return a study of two builds, the second slower by `ratio`."""
-    server = KINDS[kind]
-    return BUILDS.format(
-        name=name, python=sys.executable, kind=kind, main=server.seconds,
-        candidate=f"{server.seconds * ratio:.6g}", rate=server.rate_per_s, slots=server.slots, order=order,
-        blocks=blocks, gate=gate,
-    )  # fmt: skip
+def command(words: str) -> str:
+    """Return a service by its command, which gets the build's cost and the port."""
+    return f'run: "{words} ${{build.cost}} --port ${{port}}", ready: GET /health'
+
+
+def planted(kind: str) -> str:
+    """Return a server of benches/planted.py as a service."""
+    return command(f"{sys.executable} planted.py {kind}")
+
+
+def builds(main: float, ratio: float, gate: str = "", **known: object) -> str:
+    """Return a study of two builds, the second costlier than `main` by `ratio`. `known`: name, lab, load,
+    order, and the blocks and the seconds of a side in each."""
+    return BUILDS.format(main=main, candidate=f"{main * ratio:.6g}", gate=gate, **known)
 
 
 def _gates(right: Sequence[str], wrong: str) -> Callable[[Findings], dict[str, Answer]]:
@@ -219,14 +228,17 @@ HARDLY_PASSES = Goal(dict.fromkeys(SHARES, 0.0), wrong=2 / 30, together=True)
 
 def _of_builds() -> Iterator[Question]:
     at_margin = dict.fromkeys(DECIDES, HARDLY_PASSES)
-    for kind in KINDS:
+    for kind, server in KINDS.items():
         for what, ratio, answered, goals in (
             ("slower", SLOWER, _gates(["fail"], "pass"), DECIDES),
             ("equal", 1.0, _gates(["pass"], "fail"), DECIDES),
             ("margin", AT_THE_MARGIN, _gates(["fail", "open"], "pass"), at_margin),
         ):
             name = f"{kind}-{what}"
-            study = builds(name, kind, ratio, "turns", 6, ", fail_if: worse by more than 5 %")
+            study = builds(
+                server.seconds, ratio, ", fail_if: worse by more than 5 %", name=name, lab=planted(kind),
+                load=server.load, order="turns", seconds=5, blocks=6,
+            )  # fmt: skip
             options = ("--for", f"{GATE_S - 30:.0f}s")
             yield Question(name, "run", options, study, answered, goals, GATE_S)
 

@@ -140,9 +140,21 @@ def test_failures_lead_unless_they_are_few_or_allowed(
     assert row.beside == beside
 
 
-BUILDS = Claim(name="B against A", factor="build", baseline="a", treatment="b", metric="shop.success_rate", pairs=(("Z", "A"),), blocks=6,
-               ratio=Estimate(value=0.99), p=None, p_adjusted=None, mde=None, sentence="told",
-               gate=Gate(text="worse by more than 0.1 %", outcome="fail"))  # fmt: skip
+BUILDS = Claim(
+    name="B against A",
+    factor="build",
+    baseline="a",
+    treatment="b",
+    metric="shop.success_rate",
+    pairs=(("Z", "A"),),
+    blocks=6,
+    ratio=Estimate(value=0.99),
+    p=None,
+    p_adjusted=None,
+    mde=None,
+    sentence="told",
+    gate=Gate(text="worse by more than 0.1 %", outcome="fail"),
+)
 
 
 @pytest.mark.parametrize(
